@@ -1,0 +1,73 @@
+// Every bound of the project, each with its because. "Guess" means that nobody has measured it yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bide::limits {
+
+// Sizes at the door [D5].
+inline constexpr std::size_t kDocumentBytes = 1 << 20;      // input, answer, payload, result: one page cache's worth, read whole
+inline constexpr std::size_t kJsonDepth = 200;              // the parser recurses: deeper costs stack
+inline constexpr std::size_t kKeptOfTooLarge = 4096;        // first bytes of a result that was refused [E9]
+inline constexpr int kStepsPerRun = 100'000;                // a replay loads them all: about 60 MB
+inline constexpr std::size_t kNameBytes = 128;              // branch and name [V3]
+inline constexpr std::size_t kKeyBytes = 512;               // key [V3]
+inline constexpr int kUnreadSignals = 10'000;               // a sender in a loop must not fill the disk [A9]
+
+// Time, in milliseconds.
+inline constexpr std::int64_t kClockFollowMs = 60'000;      // C6: more than NTP slews, less than a wrong time zone
+inline constexpr std::int64_t kInlineSleepMs = 1'000;       // A5: shorter than what a suspension and a claim cost a program
+inline constexpr std::int64_t kRiderMs = 100;               // J1: an intent that rides is committed at the latest then
+inline constexpr std::int64_t kRemoteLeaseMs = 30'000;      // K1
+inline constexpr std::int64_t kAbandonMs = 30'000;          // K3, X1: an attempt that does not end when told
+inline constexpr std::int64_t kShutdownGraceMs = 30'000;    // K5
+inline constexpr std::int64_t kPreviousAliveMs = 30'000;    // K7: the reason previous_attempt_alive stands on the run
+inline constexpr std::int64_t kSettleAfterMs = 10'000;      // K7: a request of a native effect may still be on its way
+inline constexpr std::int64_t kProbeMs = 30'000;            // programs.md: a probe that takes longer cannot tell
+inline constexpr std::int64_t kSweepIntervalMs = 5'000;     // W1
+inline constexpr std::int64_t kOrphanScanMs = 60'000;       // W4
+inline constexpr std::int64_t kStalledMs = 300'000;         // W5
+inline constexpr std::int64_t kCheckMs = 600'000;           // W5, W11
+inline constexpr std::int64_t kRedriveFirstMs = 30'000;     // W5
+inline constexpr std::int64_t kRedriveMaxMs = 600'000;      // W5
+inline constexpr std::int64_t kDiskProbeMs = 1'000;         // C4
+inline constexpr std::int64_t kDiskLogMs = 10'000;          // C4: one line in 10 s
+inline constexpr std::int64_t kBusyMs = 1'500;              // a shell that holds the write lock: then 503
+inline constexpr std::int64_t kLingerMs = 1'000;            // suspension of a program (programs.md)
+inline constexpr std::int64_t kDrainMs = 200;               // a grandchild that keeps stdout open (packages.md)
+inline constexpr std::int64_t kCancelGraceMs = 10'000;      // V2: TERM to KILL of a step's command at a cancel
+inline constexpr std::int64_t kUnclaimedSpawnBackoffMs = 5'000;  // E8: guess
+
+// Counts.
+inline constexpr int kCrashLoopAlone = 3;                   // K6: from here on claimed alone among themselves
+inline constexpr int kCrashLoop = 10;                       // K6
+inline constexpr int kStepsAtOnce = 8;                      // P1
+inline constexpr int kSweepPage = 100;                      // W4, O4
+inline constexpr int kSweepBudget = 2'000;                  // W4, O4
+inline constexpr std::size_t kQueueJobs = 8'192;            // writer's queue: beyond it a caller waits (guess)
+inline constexpr std::size_t kBatchJobs = 1'024;            // jobs a commit: keeps a batch under about 20 ms (guess)
+
+// HTTP front (packages.md).
+inline constexpr std::size_t kHeadBytes = 16 * 1024;
+inline constexpr std::size_t kHeadFields = 64;
+inline constexpr std::int64_t kHeadMs = 5'000;
+inline constexpr std::int64_t kBodyMs = 30'000;
+inline constexpr int kListenBacklog = 512;
+inline constexpr int kRequestThreads = 64;                  // short requests (guess)
+inline constexpr int kWaitThreads = 512;                    // long polls and verbs that wait: 12 MB of stacks touched
+inline constexpr std::int64_t kPreferWaitMs = 60'000;       // longest `Prefer: wait`
+inline constexpr int kPageDefault = 50;
+inline constexpr int kPageMax = 200;
+
+// Retries of native steps [E2].
+inline constexpr std::int64_t kRetryFirstMs = 1'000;
+inline constexpr std::int64_t kRetryMaxMs = 300'000;
+inline constexpr int kNativeRetries = 5;
+
+// Program trees (programs.md).
+inline constexpr std::size_t kTreeBytes = 10 << 20;
+inline constexpr std::size_t kTreeFiles = 1'000;
+inline constexpr int kTreeReadTries = 3;
+
+}  // namespace bide::limits

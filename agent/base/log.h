@@ -1,0 +1,33 @@
+// Log lines are an interface: a stable dotted name and fields, to stderr. No payloads, no secrets.
+// error = someone must act, warn = odd, info = a run changed state. Log or return, never both. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace bide::log {
+
+struct Field {
+  std::string_view key;
+  std::string value;
+  template <class T>
+    requires std::is_integral_v<T>
+  Field(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+  Field(std::string_view k, std::string_view v) : key(k), value(v) {}
+  Field(std::string_view k, const char* v) : key(k), value(v) {}
+  Field(std::string_view k, std::string v) : key(k), value(std::move(v)) {}
+};
+using Fields = std::initializer_list<Field>;
+
+enum class Level { debug, info, warn, error };
+void set_level(Level least);
+
+void debug(std::string_view name, Fields fields = {});
+void info(std::string_view name, Fields fields = {});
+void warn(std::string_view name, Fields fields = {});
+void error(std::string_view name, Fields fields = {});
+
+}  // namespace bide::log
