@@ -3,11 +3,12 @@
 // with nlohmann/json; this header stays free of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 
 namespace bide::json {
 
@@ -17,7 +18,8 @@ struct Refused {
 };
 
 // Accepts exactly one RFC 8259 value with white space around it. Refuses invalid UTF-8, lone surrogates
-// (raw or escaped), duplicate keys (compared after unescaping), nesting over 200, and trailing bytes.
+// (raw or escaped), duplicate keys (compared after unescaping), nesting over 200, and trailing bytes. A number may
+// have any length and size; a byte order mark is refused.
 [[nodiscard]] std::optional<Refused> check(std::string_view text);
 
 // Canonical form for hashes: keys sorted by their UTF-8 bytes, no white space, shortest escapes, number tokens
@@ -27,6 +29,7 @@ struct Refused {
 // A JSON string literal with its quotes: shortest escapes; bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string quote(std::string_view text);
 
+// These read from text that passed check(); from any other they yield nullopt or the first thing found, safely.
 // The raw text of one member of an object at the top level, as written; nullopt: no such member or no object.
 [[nodiscard]] std::optional<std::string> member(std::string_view object, std::string_view key);
 // The unescaped value of a string member; nullopt: absent or not a string.
