@@ -1,0 +1,194 @@
+#include "agent/kernel/steps.h"
+
+#include "agent/base/hash.h"
+#include "agent/base/json.h"
+#include "agent/kernel/events.h"
+
+namespace bide::kernel {
+namespace {
+
+#define BIDE_STEP_COLUMNS                                                                                           \
+  "id, position, seq, kind, name, effect, status, executions, nonce, caller_hash, failures, retries, not_before, " \
+  "request, request_hash, assume, epoch, result, error, created_at, updated_at FROM steps "
+
+StepRow read_row(db::Query& q) {
+  StepRow row;
+  row.id = StepId(q.integer(0));
+  row.position = q.text(1);
+  row.seq = q.integer(2);
+  row.kind = step_kind_from(q.text(3)).value();
+  row.name = q.text(4);
+  row.effect = effect_from(q.text(5)).value();
+  row.status = step_status_from(q.text(6)).value();
+  row.executions = q.integer(7);
+  row.nonce = q.maybe_text(8);
+  if (!q.null(9)) row.caller_hash = q.blob(9);
+  row.failures = q.integer(10);
+  row.retries = q.integer(11);
+  row.not_before = q.maybe_integer(12);
+  row.request = q.maybe_text(13).value_or("null");
+  row.request_hash = q.blob(14);
+  row.assume = q.maybe_text(15);
+  row.epoch = q.integer(16);
+  row.result = q.maybe_text(17);
+  row.error = q.maybe_text(18);
+  row.created_at = q.integer(19);
+  row.updated_at = q.integer(20);
+  return row;
+}
+
+std::optional<db::Blob> maybe_blob(const std::string& bytes) {
+  return bytes.empty() ? std::nullopt : std::optional(db::Blob{bytes});
+}
+
+// Makes the row in the given state; result is absent for an intent.
+StepId insert_step(db::Tx& tx, const Fence& fence, const StepIntent& intent, StepStatus status,
+                   std::optional<std::string_view> result, TimeMs now) {
+  const StepId id(tx.next_id(db::Counter::steps));
+  std::optional<std::string_view> nonce;
+  if (!intent.nonce.empty()) nonce = intent.nonce;
+  db::Query(tx,
+            "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, caller_hash, retries, request, "
+            "request_hash, compensate, assume, epoch, result, settled_no, created_at, updated_at) "
+            "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
+            "CASE WHEN ?17 IS NULL THEN NULL ELSE ?1 END,?18,?18)")
+      .bind(id, fence.run, intent.position, intent.seq, intent.kind, intent.name, intent.effect, status, nonce,
+            maybe_blob(intent.caller_hash), intent.retries, intent.request, db::Blob{intent.request_hash},
+            intent.compensate, intent.assume, fence.epoch, result, now)
+      .run();
+  return id;
+}
+
+void reset_recoveries_of(db::Tx& tx, RunId run) {
+  db::Query(tx, "UPDATE runs SET recoveries = 0, redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
+}
+
+std::optional<StepId> find_position(db::ReadTx& tx, RunId run, std::string_view position) {
+  db::Query q(tx, "SELECT id FROM steps WHERE run_id = ? AND position = ?");
+  q.bind(run, position);
+  if (!q.next()) return std::nullopt;
+  return StepId(q.integer(0));
+}
+
+std::string step_event(const StepIntent& intent, std::optional<std::string_view> error = std::nullopt) {
+  json::Writer w;
+  w.begin_object().member("name", intent.name).member("kind", std::string(to_text(intent.kind)));
+  if (error) w.member_raw("error", *error);
+  return w.end_object().take();
+}
+
+}  // namespace
+
+std::vector<StepRow> load_journal(db::ReadTx& tx, RunId run) {
+  std::vector<StepRow> rows;
+  db::Query q(tx, "SELECT " BIDE_STEP_COLUMNS "WHERE run_id = ? ORDER BY seq, id");
+  q.bind(run);
+  while (q.next()) rows.push_back(read_row(q));
+  return rows;
+}
+
+std::optional<StepRow> read_step(db::ReadTx& tx, StepId step) {
+  db::Query q(tx, "SELECT " BIDE_STEP_COLUMNS "WHERE id = ?");
+  q.bind(step);
+  if (!q.next()) return std::nullopt;
+  return read_row(q);
+}
+
+std::string idempotency_key(std::string_view run_uid, std::string_view position, std::string_view name,
+                            std::string_view request_hash) {
+  std::string text;
+  for (const auto part : {run_uid, position, name, request_hash}) {
+    text += std::to_string(part.size());
+    text.push_back(':');
+    text.append(part);
+  }
+  return to_hex(sha256(text)).substr(0, 32);
+}
+
+IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries, TimeMs now) {
+  if (!holds(tx, fence)) return LeaseLost{};
+  if (reset_recoveries) reset_recoveries_of(tx, fence.run);
+  return insert_step(tx, fence, intent, StepStatus::started, std::nullopt, now);
+}
+
+IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& intent, std::string_view result,
+                           bool reset_recoveries, TimeMs now) {
+  if (!holds(tx, fence)) return LeaseLost{};
+  if (reset_recoveries) reset_recoveries_of(tx, fence.run);
+  return insert_step(tx, fence, intent, StepStatus::completed, result, now);
+}
+
+RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& done, TimeMs now) {
+  if (!holds(tx, fence)) {
+    keep_late_outcome(tx, fence.run, done.known, fence.epoch, done.intent.name, now);
+    return LateOutcome{};
+  }
+  StepId id = done.known;
+  if (!id.valid()) id = find_position(tx, fence.run, done.intent.position).value_or(StepId());
+  if (!id.valid()) {
+    id = insert_step(tx, fence, done.intent, StepStatus::completed, done.result, now);
+  } else {
+    const int changed = db::Query(tx,
+                                  "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = "
+                                  "(SELECT coalesce(max(settled_no), 0) + 1 FROM steps s WHERE s.run_id = ?5), updated_at = ?4 "
+                                  "WHERE id = ?1 AND status = 'started'")
+                            .bind(id, done.result, done.usage, now, fence.run)
+                            .run();
+    if (changed != 1) throw Bug("complete_step: the step was not started");
+  }
+  append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
+  return Recorded{};
+}
+
+RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
+  if (!holds(tx, fence)) {
+    keep_late_outcome(tx, fence.run, failure.known, fence.epoch, failure.intent.name, now);
+    return LateOutcome{};
+  }
+  StepId id = failure.known;
+  if (!id.valid()) id = find_position(tx, fence.run, failure.intent.position).value_or(StepId());
+  if (!id.valid()) id = insert_step(tx, fence, failure.intent, StepStatus::started, std::nullopt, now);
+  const StepStatus to = failure.retry_at ? StepStatus::pending : StepStatus::failed;
+  const int changed = db::Query(tx,
+                                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, settled_no = "
+                                "CASE WHEN ?2 = 'failed' THEN (SELECT coalesce(max(settled_no), 0) + 1 FROM steps s WHERE s.run_id = ?7) "
+                                "END, updated_at = ?6 WHERE id = ?1 AND status = 'started'")
+                          .bind(id, to, failure.error, failure.counts ? 1 : 0, failure.retry_at, now, fence.run)
+                          .run();
+  if (changed != 1) throw Bug("fail_step: the step was not started");
+  append_event(tx, now, failure.retry_at ? "step.attempt_failed" : "step.failed", fence.run, id,
+               step_event(failure.intent, failure.error));
+  return Recorded{};
+}
+
+bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now) {
+  if (!holds(tx, fence)) return false;
+  const int changed = db::Query(tx,
+                                "UPDATE steps SET status = 'started', executions = executions + 1, nonce = ?2, epoch = ?3, "
+                                "not_before = NULL, updated_at = ?4 WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
+                          .bind(step, nonce, fence.epoch, now)
+                          .run();
+  if (changed != 1) throw Bug("start_again: the step was settled");
+  return true;
+}
+
+bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view result, TimeMs now) {
+  if (!holds(tx, fence)) return false;
+  const int changed = db::Query(tx,
+                                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, settled_no = "
+                                "(SELECT coalesce(max(settled_no), 0) + 1 FROM steps s WHERE s.run_id = ?4), updated_at = ?3 "
+                                "WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
+                          .bind(step, result, now, fence.run)
+                          .run();
+  if (changed != 1) throw Bug("settle_step: the step was settled already");
+  append_event(tx, now, "step.completed", fence.run, step);
+  return true;
+}
+
+void keep_late_outcome(db::Tx& tx, RunId run, StepId step, std::int64_t epoch, std::string_view what, TimeMs now) {
+  json::Writer w;
+  w.begin_object().member("epoch", epoch).member("name", std::string(what)).end_object();
+  append_event(tx, now, "step.late_outcome", run, step, w.text());
+}
+
+}  // namespace bide::kernel
