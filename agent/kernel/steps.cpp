@@ -42,32 +42,30 @@ std::optional<db::Blob> maybe_blob(const std::string& bytes) {
 }
 
 // Makes the row in the given state; result is absent for an intent.
-StepId insert_step(db::Tx& tx, const Fence& fence, const StepIntent& intent, StepStatus status,
-                   std::optional<std::string_view> result, TimeMs now) {
-  const StepId id(tx.next_id(db::Counter::steps));
+void insert_step(db::Tx& tx, const Fence& fence, StepId id, const StepIntent& intent, StepStatus status,
+                 std::optional<std::string_view> result, std::optional<EventId> settled, TimeMs now) {
   std::optional<std::string_view> nonce;
   if (!intent.nonce.empty()) nonce = intent.nonce;
   db::Query(tx,
             "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, caller_hash, retries, request, "
             "request_hash, compensate, assume, epoch, result, settled_no, created_at, updated_at) "
-            "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
-            "CASE WHEN ?17 IS NULL THEN NULL ELSE ?1 END,?18,?18)")
+            "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?19)")
       .bind(id, fence.run, intent.position, intent.seq, intent.kind, intent.name, intent.effect, status, nonce,
             maybe_blob(intent.caller_hash), intent.retries, intent.request, db::Blob{intent.request_hash},
-            intent.compensate, intent.assume, fence.epoch, result, now)
+            intent.compensate, intent.assume, fence.epoch, result, settled, now)
       .run();
-  return id;
 }
+
+StepId new_step_id(db::Tx& tx) { return StepId(tx.next_id(db::Counter::steps)); }
 
 void reset_recoveries_of(db::Tx& tx, RunId run) {
   db::Query(tx, "UPDATE runs SET recoveries = 0, redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
 }
 
-std::optional<StepId> find_position(db::ReadTx& tx, RunId run, std::string_view position) {
+StepId find_position(db::ReadTx& tx, RunId run, std::string_view position) {
   db::Query q(tx, "SELECT id FROM steps WHERE run_id = ? AND position = ?");
   q.bind(run, position);
-  if (!q.next()) return std::nullopt;
-  return StepId(q.integer(0));
+  return q.next() ? StepId(q.integer(0)) : StepId();
 }
 
 std::string step_event(const StepIntent& intent, std::optional<std::string_view> error = std::nullopt) {
@@ -108,14 +106,18 @@ std::string idempotency_key(std::string_view run_uid, std::string_view position,
 IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries, TimeMs now) {
   if (!holds(tx, fence)) return LeaseLost{};
   if (reset_recoveries) reset_recoveries_of(tx, fence.run);
-  return insert_step(tx, fence, intent, StepStatus::started, std::nullopt, now);
+  const StepId id = new_step_id(tx);
+  insert_step(tx, fence, id, intent, StepStatus::started, std::nullopt, std::nullopt, now);
+  return id;
 }
 
 IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& intent, std::string_view result,
                            bool reset_recoveries, TimeMs now) {
   if (!holds(tx, fence)) return LeaseLost{};
   if (reset_recoveries) reset_recoveries_of(tx, fence.run);
-  return insert_step(tx, fence, intent, StepStatus::completed, result, now);
+  const StepId id = new_step_id(tx);
+  insert_step(tx, fence, id, intent, StepStatus::completed, result, std::nullopt, now);
+  return id;
 }
 
 RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& done, TimeMs now) {
@@ -123,20 +125,19 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
     keep_late_outcome(tx, fence.run, done.known, fence.epoch, done.intent.name, now);
     return LateOutcome{};
   }
-  StepId id = done.known;
-  if (!id.valid()) id = find_position(tx, fence.run, done.intent.position).value_or(StepId());
-  if (!id.valid()) {
-    id = insert_step(tx, fence, done.intent, StepStatus::completed, done.result, now);
-  } else {
-    const int changed = db::Query(tx,
-                                  "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = "
-                                  "(SELECT coalesce(max(settled_no), 0) + 1 FROM steps s WHERE s.run_id = ?5), updated_at = ?4 "
-                                  "WHERE id = ?1 AND status = 'started'")
-                            .bind(id, done.result, done.usage, now, fence.run)
-                            .run();
-    if (changed != 1) throw Bug("complete_step: the step was not started");
+  const StepId there = done.known.valid() ? done.known : find_position(tx, fence.run, done.intent.position);
+  const StepId id = there.valid() ? there : new_step_id(tx);
+  const EventId event = append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
+  if (!there.valid()) {
+    insert_step(tx, fence, id, done.intent, StepStatus::completed, done.result, event, now);
+    return Recorded{};
   }
-  append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
+  const int changed = db::Query(tx,
+                                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = ?4, "
+                                "updated_at = ?5 WHERE id = ?1 AND status = 'started'")
+                          .bind(id, done.result, done.usage, event, now)
+                          .run();
+  if (changed != 1) throw Bug("complete_step: the step was not started");
   return Recorded{};
 }
 
@@ -145,19 +146,21 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
     keep_late_outcome(tx, fence.run, failure.known, fence.epoch, failure.intent.name, now);
     return LateOutcome{};
   }
-  StepId id = failure.known;
-  if (!id.valid()) id = find_position(tx, fence.run, failure.intent.position).value_or(StepId());
-  if (!id.valid()) id = insert_step(tx, fence, failure.intent, StepStatus::started, std::nullopt, now);
-  const StepStatus to = failure.retry_at ? StepStatus::pending : StepStatus::failed;
+  StepId id = failure.known.valid() ? failure.known : find_position(tx, fence.run, failure.intent.position);
+  if (!id.valid()) {
+    id = new_step_id(tx);
+    insert_step(tx, fence, id, failure.intent, StepStatus::started, std::nullopt, std::nullopt, now);
+  }
+  const bool again = failure.retry_at.has_value();
+  const EventId event = append_event(tx, now, again ? "step.attempt_failed" : "step.failed", fence.run, id,
+                                     step_event(failure.intent, failure.error));
   const int changed = db::Query(tx,
-                                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, settled_no = "
-                                "CASE WHEN ?2 = 'failed' THEN (SELECT coalesce(max(settled_no), 0) + 1 FROM steps s WHERE s.run_id = ?7) "
-                                "END, updated_at = ?6 WHERE id = ?1 AND status = 'started'")
-                          .bind(id, to, failure.error, failure.counts ? 1 : 0, failure.retry_at, now, fence.run)
+                                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, "
+                                "settled_no = ?6, updated_at = ?7 WHERE id = ?1 AND status = 'started'")
+                          .bind(id, again ? StepStatus::pending : StepStatus::failed, failure.error,
+                                failure.counts ? 1 : 0, failure.retry_at, again ? std::nullopt : std::optional(event), now)
                           .run();
   if (changed != 1) throw Bug("fail_step: the step was not started");
-  append_event(tx, now, failure.retry_at ? "step.attempt_failed" : "step.failed", fence.run, id,
-               step_event(failure.intent, failure.error));
   return Recorded{};
 }
 
@@ -174,14 +177,13 @@ bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view n
 
 bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view result, TimeMs now) {
   if (!holds(tx, fence)) return false;
+  const EventId event = append_event(tx, now, "step.completed", fence.run, step);
   const int changed = db::Query(tx,
-                                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, settled_no = "
-                                "(SELECT coalesce(max(settled_no), 0) + 1 FROM steps s WHERE s.run_id = ?4), updated_at = ?3 "
+                                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, settled_no = ?3, updated_at = ?4 "
                                 "WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
-                          .bind(step, result, now, fence.run)
+                          .bind(step, result, event, now)
                           .run();
   if (changed != 1) throw Bug("settle_step: the step was settled already");
-  append_event(tx, now, "step.completed", fence.run, step);
   return true;
 }
 

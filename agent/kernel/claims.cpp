@@ -1,0 +1,226 @@
+#include "agent/kernel/claims.h"
+
+#include <optional>
+
+#include "agent/base/json.h"
+#include "agent/base/limits.h"
+#include "agent/kernel/endings.h"
+#include "agent/kernel/events.h"
+
+namespace bide::kernel {
+namespace {
+
+struct Candidate {
+  RunId run;
+  VersionId version;  // as which it would run
+  bool cancelled = false;
+  std::int64_t priority = 0;
+  TimeMs run_at = 0;
+
+  [[nodiscard]] bool before(const Candidate& other) const {
+    if (cancelled != other.cancelled) return cancelled;
+    if (priority != other.priority) return priority > other.priority;
+    if (run_at != other.run_at) return run_at < other.run_at;
+    return run < other.run;
+  }
+};
+
+// K6: runs that may be what kills the process are claimed alone among themselves.
+bool suspect_runs(db::ReadTx& tx) {
+  db::Query q(tx, "SELECT 1 FROM runs WHERE status = 'running' AND recoveries >= ? LIMIT 1");
+  q.bind(limits::kCrashLoopAlone);
+  return q.next();
+}
+
+int running_of(db::ReadTx& tx, WorkflowId workflow) {
+  db::Query q(tx, "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = ?");
+  q.bind(workflow);
+  return static_cast<int>(q.one().integer(0));
+}
+
+std::vector<VersionId> queued_versions(db::ReadTx& tx) {
+  // A skip-scan: one seek a distinct version that has queued runs, however many runs it has.
+  std::vector<VersionId> versions;
+  std::int64_t last = 0;
+  for (;;) {
+    db::Query q(tx,
+                "SELECT min(workflow_version_id) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id > ?");
+    q.bind(last);
+    if (!q.next() || q.null(0)) return versions;
+    last = q.integer(0);
+    versions.push_back(VersionId(last));
+  }
+}
+
+// The first due run of a version: one seek a distinct priority. K7: no process of an earlier attempt is left.
+std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId as, bool suspects, TimeMs now) {
+  std::optional<std::int64_t> priority;
+  for (;;) {
+    std::optional<std::int64_t> next;
+    {
+      db::Query q(tx,
+                  "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
+                  "AND (?2 IS NULL OR priority < ?2)");
+      q.bind(pinned, priority);
+      if (q.next()) next = q.maybe_integer(0);
+    }
+    if (!next) return std::nullopt;
+    priority = next;
+    db::Query q(tx,
+                "SELECT id, run_at FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
+                "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
+                "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 1");
+    q.bind(pinned, *priority, now, limits::kCrashLoopAlone, suspects);
+    if (q.next()) return Candidate{RunId(q.integer(0)), as, false, *priority, q.integer(1)};
+  }
+}
+
+std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules, TimeMs now) {
+  db::Query q(tx,
+              "SELECT id, run_at, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS NOT NULL "
+              "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.run_id = r.id AND p.status <> 'stopped' "
+              "AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 100");
+  q.bind(now);
+  while (q.next()) {
+    const VersionId as = rules.known(VersionId(q.integer(2)));
+    if (as.valid()) return Candidate{RunId(q.integer(0)), as, true, 0, q.integer(1)};
+  }
+  return std::nullopt;
+}
+
+Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs now) {
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = 'running', epoch = epoch + 1, owner = ?2, reason = NULL, "
+                                "workflow_version_id = ?3, started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued'")
+                          .bind(best.run, rules.owner, best.version, now)
+                          .run();
+  if (changed != 1) throw Bug("claim_next: the row changed under the writer");
+  db::Query q(tx, "SELECT epoch, recoveries FROM runs WHERE id = ?");
+  q.bind(best.run).one();
+  Claimed claimed{best.run, q.integer(0), best.version, q.integer(1)};
+  append_event(tx, now, "run.claimed", best.run, StepId(),
+               json::Writer().begin_object().member("epoch", claimed.epoch).end_object().text());
+  return claimed;
+}
+
+}  // namespace
+
+ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
+  if (const auto cancelled = first_cancelled(tx, rules, now)) return take(tx, rules, *cancelled, now);
+  std::optional<Candidate> best;
+  bool full = false;
+  const bool suspects = suspect_runs(tx);
+  for (const VersionId pinned : queued_versions(tx)) {
+    const VersionId as = rules.known(pinned);
+    if (!as.valid()) continue;
+    const auto candidate = first_due(tx, pinned, as, suspects, now);
+    if (!candidate || (best && best->before(*candidate))) continue;
+    db::Query q(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
+    const WorkflowId workflow(q.bind(pinned).one().integer(0));
+    const int limit = rules.max_running ? rules.max_running(workflow) : 0;
+    if (limit > 0 && running_of(tx, workflow) >= limit) {
+      full = true;
+      continue;
+    }
+    best = candidate;
+  }
+  if (best) {
+    const VersionId pinned = [&] {
+      db::Query q(tx, "SELECT workflow_version_id FROM runs WHERE id = ?");
+      return VersionId(q.bind(best->run).one().integer(0));
+    }();
+    if (pinned != best->version) append_event(tx, now, "run.moved", best->run, StepId());
+    return take(tx, rules, *best, now);
+  }
+  if (full) return AtCapacity{};
+  return NothingDue{};
+}
+
+bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view reason, TimeMs now) {
+  std::optional<std::string_view> why;
+  if (!reason.empty()) why = reason;
+  // A cancel that came while the attempt was ending must not wait for run_at.
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = 0, reason = ?4, "
+                                "run_at = CASE WHEN cancel_requested_at IS NULL THEN ?5 ELSE ?6 END "
+                                "WHERE id = ?1 AND status = 'running' AND epoch = ?2 AND owner = ?3")
+                          .bind(fence.run, fence.epoch, fence.owner, why, run_at, now)
+                          .run();
+  if (changed != 1) return false;
+  append_event(tx, now, "run.handed_back", fence.run, StepId(),
+               json::Writer().begin_object().member("reason", std::string(reason)).end_object().text());
+  return true;
+}
+
+bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now) {
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, epoch = epoch + 1, run_at = ?4 "
+                                "WHERE id = ?1 AND status = 'running' AND epoch = ?2 AND owner = ?3")
+                          .bind(fence.run, fence.epoch, fence.owner, now)
+                          .run();
+  if (changed != 1) return false;
+  append_event(tx, now, "run.abandoned", fence.run, StepId(),
+               json::Writer().begin_object().member("epoch", fence.epoch).end_object().text());
+  const auto row = read_run(tx, fence.run);
+  if (row && row->cancel_requested_at) end_cancelled(tx, fence.run, OpenSteps::in_doubt, now);
+  return true;
+}
+
+Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now) {
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = recoveries + 1, "
+                                "run_at = min(run_at, ?3) WHERE id = ?1 AND status = 'running' AND epoch = ?2")
+                          .bind(run, epoch, now)
+                          .run();
+  if (changed != 1) return Recovered::not_orphan;
+  append_event(tx, now, "run.recovered", run, StepId());
+  const auto row = read_run(tx, run);
+  if (row->cancel_requested_at) {
+    end_cancelled(tx, run, OpenSteps::in_doubt, now);
+    return Recovered::queued;
+  }
+  if (row->recoveries < limits::kCrashLoop) return Recovered::queued;
+  fail_queued(tx, run,
+              json::Writer()
+                  .begin_object()
+                  .member("code", "CrashLoop")
+                  .member("message", "10 attempts in a row ended with the process, without progress")
+                  .end_object()
+                  .text(),
+              now);
+  return Recovered::crash_loop;
+}
+
+std::vector<RunningRow> running_page(db::ReadTx& tx, RunId after, int limit) {
+  std::vector<RunningRow> rows;
+  db::Query q(tx,
+              "SELECT id, epoch, owner, lease_until FROM runs WHERE finished_at IS NULL AND status = 'running' AND id > ? "
+              "ORDER BY id LIMIT ?");
+  q.bind(after, limit);
+  while (q.next()) rows.push_back({RunId(q.integer(0)), q.integer(1), q.text(2), q.maybe_integer(3)});
+  return rows;
+}
+
+void set_reason(db::Tx& tx, RunId run, std::string_view reason) {
+  std::optional<std::string_view> why;
+  if (!reason.empty()) why = reason;
+  db::Query(tx, "UPDATE runs SET reason = ?2 WHERE id = ?1 AND reason IS NOT ?2").bind(run, why).run();
+}
+
+int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(WorkflowId)>& known_workflow, TimeMs now) {
+  int marked = 0;
+  for (const VersionId pinned : queued_versions(tx)) {
+    if (rules.known(pinned).valid()) continue;
+    db::Query w(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
+    const bool workflow_there = known_workflow(WorkflowId(w.bind(pinned).one().integer(0)));
+    const std::string_view reason = workflow_there ? "version_missing" : "workflow_missing";
+    marked += db::Query(tx,
+                        "UPDATE runs SET reason = ?2 WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
+                        "AND run_at <= ?3 AND reason IS NOT ?2")
+                  .bind(pinned, reason, now)
+                  .run();
+  }
+  return marked;
+}
+
+}  // namespace bide::kernel

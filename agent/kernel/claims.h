@@ -1,0 +1,63 @@
+// Claims: who drives a run, and how a run is handed back, taken over, or found without a driver.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/kernel/runs.h"
+#include "db/tx.h"
+
+namespace bide::kernel {
+
+// What a claim may take. `known` says whether this agent can run a version, and as which (itself, or a newer one
+// that lists it in `accepts`): an invalid id means unknown.
+struct ClaimRules {
+  std::string owner;  // "local:<process uuid>"
+  std::function<VersionId(VersionId pinned)> known;
+  std::function<int(WorkflowId workflow)> max_running;  // 0: no limit
+};
+struct Claimed {
+  RunId run;
+  std::int64_t epoch = 0;
+  VersionId version;
+  std::int64_t recoveries = 0;
+};
+struct NothingDue {};
+struct AtCapacity {};  // something is due, but its workflow runs as often as it may
+using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
+
+// K1: cancelled runs first, then priority, run_at, id. A guarded UPDATE; its row count decides.
+[[nodiscard]] ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now);
+
+// running → queued under the fence: shutdown, a retry later, a fault of ours [E8]. run_at may lie ahead.
+// reason: why it is not claimed, or empty. recoveries → 0 [K6] unless keep_recoveries.
+[[nodiscard]] bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view reason, TimeMs now);
+
+// K3, X1: an attempt that did not end when told. epoch + 1; queued, or ended if it was cancelled: its open steps are
+// put in doubt (non_idempotent and started) or cancelled.
+[[nodiscard]] bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now);
+
+// W4: a running run that nobody drives → queued, event run.recovered, recoveries + 1; the 10th fails it with
+// CrashLoop [K6].
+enum class Recovered { queued, crash_loop, not_orphan };
+[[nodiscard]] Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now);
+
+struct RunningRow {
+  RunId run;
+  std::int64_t epoch = 0;
+  std::string owner;
+  std::optional<TimeMs> lease_until;
+};
+// Running runs with an id greater than `after`, by id.
+[[nodiscard]] std::vector<RunningRow> running_page(db::ReadTx& tx, RunId after, int limit);
+
+// The reason that stands on a run which is not claimed; empty clears it. No-op when it is the same.
+void set_reason(db::Tx& tx, RunId run, std::string_view reason);
+
+// Queued and due runs of versions that are not known: sets version_missing or workflow_missing on them.
+// known_workflow: whether any version of the workflow is there. Returns how many were marked.
+int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(WorkflowId)>& known_workflow, TimeMs now);
+
+}  // namespace bide::kernel

@@ -1,0 +1,167 @@
+#include "agent/kernel/endings.h"
+
+#include <algorithm>
+
+#include "agent/base/json.h"
+#include "agent/kernel/events.h"
+
+namespace bide::kernel {
+namespace {
+
+// Whether an answer, a due timer or a due retry is there for a run that wants to be suspended.
+bool something_settled(db::ReadTx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now) {
+  for (const WaitId wait : pending) {
+    db::Query q(tx, "SELECT status, kind, resolve_by FROM waits WHERE id = ?");
+    q.bind(wait);
+    if (!q.next() || q.text(0) != "pending") return true;
+    const auto deadline = q.maybe_integer(2);
+    if (q.text(1) == "timer" && deadline && *deadline <= now) return true;
+  }
+  db::Query q(tx, "SELECT 1 FROM steps WHERE run_id = ? AND status = 'pending' AND kind = 'step' AND not_before <= ? LIMIT 1");
+  q.bind(fence.run, now);
+  return q.next();
+}
+
+std::optional<TimeMs> wakes_at(db::ReadTx& tx, RunId run) {
+  std::optional<TimeMs> at;
+  const auto take = [&at](std::optional<TimeMs> t) {
+    if (t) at = at ? std::min(*at, *t) : *t;
+  };
+  {
+    db::Query q(tx, "SELECT min(resolve_by) FROM waits WHERE run_id = ? AND status = 'pending' AND kind = 'timer'");
+    take(q.bind(run).one().maybe_integer(0));
+  }
+  db::Query q(tx, "SELECT min(not_before) FROM steps WHERE run_id = ? AND status = 'pending'");
+  take(q.bind(run).one().maybe_integer(0));
+  return at;
+}
+
+void close_open_steps(db::Tx& tx, RunId run, OpenSteps open, TimeMs now) {
+  if (open == OpenSteps::in_doubt) {
+    db::Query(tx,
+              "UPDATE steps SET status = 'needs_reconcile', updated_at = ?2 WHERE run_id = ?1 AND status = 'started' "
+              "AND effect = 'non_idempotent' AND kind = 'step'")
+        .bind(run, now)
+        .run();
+  }
+  db::Query(tx,
+            "UPDATE steps SET status = 'cancelled', updated_at = ?2 WHERE run_id = ?1 AND (status IN ('pending', 'started') OR "
+            "(status = 'needs_reconcile' AND ?3))")
+      .bind(run, now, open == OpenSteps::cancelled)
+      .run();
+}
+
+std::string outcome_payload(const char* member, std::string_view raw) {
+  return json::Writer().begin_object().member_raw(member, raw).end_object().take();
+}
+
+}  // namespace
+
+SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now) {
+  db::Query q(tx, "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+  q.bind(fence.run, fence.epoch, fence.owner);
+  if (!q.next()) return LeaseLost{};
+  if (!q.null(0) || !q.null(1)) return GoOn{};
+  if (something_settled(tx, fence, pending, now)) return GoOn{};
+  const auto at = wakes_at(tx, fence.run);
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = ?2, run_at = coalesce(?3, run_at), owner = NULL, lease_until = NULL, "
+                                "recoveries = 0 WHERE id = ?1 AND status = 'running'")
+                          .bind(fence.run, at ? RunStatus::queued : RunStatus::waiting, at)
+                          .run();
+  if (changed != 1) throw Bug("suspend_run: the row changed under the writer");
+  append_event(tx, now, "run.suspended", fence.run, StepId());
+  return Suspended{at};
+}
+
+bool record_error(db::Tx& tx, const Fence& fence, std::string_view error, TimeMs now) {
+  if (!holds(tx, fence)) return false;
+  const int changed =
+      db::Query(tx, "UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NULL").bind(fence.run, error).run();
+  if (changed == 1) append_event(tx, now, "run.ending", fence.run, StepId(), outcome_payload("error", error));
+  return true;
+}
+
+Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs now) {
+  std::optional<std::string> error = finish.error;
+  bool cancelled = false;
+  {
+    db::Query q(tx, "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+    q.bind(fence.run, fence.epoch, fence.owner);
+    if (!q.next()) return Finished::lease_lost;
+    cancelled = !q.null(0);
+    if (!q.null(1)) error = q.text(1);  // the first end that was written stays
+  }
+  cancel_waits(tx, fence.run, now);
+  close_open_steps(tx, fence.run, OpenSteps::in_doubt, now);
+  const RunStatus to = cancelled ? RunStatus::cancelled : error ? RunStatus::failed : RunStatus::completed;
+  const bool done = to == RunStatus::completed;
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = ?2, owner = NULL, lease_until = NULL, reason = NULL, result = ?3, error = ?4, "
+                                "finished_at = ?5, redrive_at = NULL, redrive_delay = NULL WHERE id = ?1 AND status = 'running'")
+                          .bind(fence.run, to, done ? std::optional(finish.result.value_or("null")) : std::nullopt,
+                                to == RunStatus::failed ? error : std::nullopt, now)
+                          .run();
+  if (changed != 1) throw Bug("finish_run: the row changed under the writer");
+  if (done) {
+    append_event(tx, now, "run.completed", fence.run, StepId());
+    return Finished::completed;
+  }
+  if (to == RunStatus::failed) {
+    append_event(tx, now, "run.failed", fence.run, StepId(), outcome_payload("error", *error));
+    return Finished::failed;
+  }
+  append_event(tx, now, "run.cancelled", fence.run, StepId());
+  return Finished::cancelled;
+}
+
+void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now) {
+  cancel_waits(tx, run, now);
+  close_open_steps(tx, run, OpenSteps::in_doubt, now);
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = 'failed', error = ?2, finished_at = ?3, reason = NULL, redrive_at = NULL, "
+                                "redrive_delay = NULL WHERE id = ?1 AND status = 'queued'")
+                          .bind(run, error, now)
+                          .run();
+  if (changed != 1) throw Bug("fail_queued: the run was not queued");
+  append_event(tx, now, "run.failed", run, StepId(), outcome_payload("error", error));
+}
+
+int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
+  return db::Query(tx, "UPDATE waits SET status = 'cancelled', resolved_at = ?2 WHERE run_id = ?1 AND status = 'pending'")
+      .bind(run, now)
+      .run();
+}
+
+void end_cancelled(db::Tx& tx, RunId run, OpenSteps open, TimeMs now) {
+  cancel_waits(tx, run, now);
+  close_open_steps(tx, run, open, now);
+  const int changed = db::Query(tx,
+                                "UPDATE runs SET status = 'cancelled', owner = NULL, finished_at = ?2, reason = NULL, error = NULL, "
+                                "paused_at = NULL, redrive_at = NULL, redrive_delay = NULL "
+                                "WHERE id = ?1 AND status IN ('queued', 'waiting')")
+                          .bind(run, now)
+                          .run();
+  if (changed != 1) throw Bug("end_cancelled: the run was neither queued nor waiting");
+  append_event(tx, now, "run.cancelled", run, StepId());
+}
+
+CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now) {
+  const auto row = read_run(tx, run);
+  if (!row) return NoSuchRun{};
+  if (terminal(row->status)) return AlreadyEnded{row->status};
+  json::Writer w;
+  w.begin_object().member("by", std::string(by)).member("reason", std::string(reason)).end_object();
+  append_event(tx, now, "control.cancel", run, StepId(), w.text());
+  db::Query(tx,
+            "UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, ?2), cancel_reason = coalesce(cancel_reason, ?3), "
+            "paused_at = NULL, run_at = CASE status WHEN 'running' THEN run_at ELSE ?2 END WHERE id = ?1")
+      .bind(run, now, reason)
+      .run();
+  cancel_waits(tx, run, now);
+  if (row->status == RunStatus::running) return CancelTold{};
+  end_cancelled(tx, run, OpenSteps::cancelled, now);
+  return CancelEnded{};
+}
+
+}  // namespace bide::kernel

@@ -1,0 +1,61 @@
+// How a run ends or pauses: suspension, finish, cancel. One transaction each; the caller rings who must know.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "agent/kernel/runs.h"
+#include "db/tx.h"
+
+namespace bide::kernel {
+
+// A2: hand the run back because every branch waits, or go on because an answer is there. Fenced.
+// Suspended: queued until the earliest timer or retry [A12], else waiting.
+struct Suspended {
+  std::optional<TimeMs> wakes_at;
+};
+struct GoOn {};  // a wait that the attempt believes pending is settled, a timer or retry is due, or a cancel came
+using SuspendOutcome = std::variant<Suspended, GoOn, LeaseLost>;
+// `pending`: the waits that the attempt believes pending.
+[[nodiscard]] SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now);
+
+// The end that the code asks for. Under the cancel flag it ends cancelled [X1]. Open waits are cancelled.
+struct Finish {
+  std::optional<std::string> result;  // JSON: completed
+  std::optional<std::string> error;   // JSON: failed
+};
+enum class Finished { completed, failed, cancelled, lease_lost };
+[[nodiscard]] Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs now);
+
+// E6, V1: the end is written before anything acts on it: `error` on the live run, fenced. The first one stays.
+// False: lease lost.
+[[nodiscard]] bool record_error(db::Tx& tx, const Fence& fence, std::string_view error, TimeMs now);
+
+// A queued run fails without its code: CrashLoop.
+void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now);
+
+// X1. Cancel from every live state.
+struct CancelEnded {};                  // it was not running: ended in this transaction
+struct CancelTold {};                   // running: flagged; ring its attempt
+struct AlreadyEnded {
+  RunStatus status;
+};
+struct NoSuchRun {};
+using CancelOutcome = std::variant<CancelEnded, CancelTold, AlreadyEnded, NoSuchRun>;
+[[nodiscard]] CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now);
+
+// What becomes of open steps when a run ends without its code.
+enum class OpenSteps {
+  cancelled,  // nothing executes
+  in_doubt,   // a started non_idempotent step may have had its effect: needs_reconcile, listed
+};
+// A queued or waiting run ends cancelled: waits cancelled, steps as said, event.
+void end_cancelled(db::Tx& tx, RunId run, OpenSteps open, TimeMs now);
+
+// Cancels the pending waits of a run; returns how many.
+int cancel_waits(db::Tx& tx, RunId run, TimeMs now);
+
+}  // namespace bide::kernel
