@@ -2,11 +2,11 @@
 
 #if defined(BIDE_CRASH_POINTS)
 
-#include <csignal>
-#include <cstdlib>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <string>
 
 namespace bide {

@@ -6,8 +6,11 @@
 
 namespace bide::limits {
 
+// The becauses stand in one column.
+// clang-format off
+
 // Sizes at the door [D5].
-inline constexpr std::size_t kDocumentBytes = 1 << 20;      // input, answer, payload, result: one page cache's worth, read whole
+inline constexpr std::size_t kDocumentBytes = 1 << 20;      // input, answer, payload, result: read whole into memory
 inline constexpr std::size_t kJsonDepth = 200;              // the parser recurses: deeper costs stack
 inline constexpr std::size_t kKeptOfTooLarge = 4096;        // first bytes of a result that was refused [E9]
 inline constexpr int kStepsPerRun = 100'000;                // a replay loads them all: about 60 MB
@@ -69,5 +72,6 @@ inline constexpr int kNativeRetries = 5;
 inline constexpr std::size_t kTreeBytes = 10 << 20;
 inline constexpr std::size_t kTreeFiles = 1'000;
 inline constexpr int kTreeReadTries = 3;
+// clang-format on
 
 }  // namespace bide::limits

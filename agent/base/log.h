@@ -2,19 +2,18 @@
 // error = someone must act, warn = odd, info = a run changed state. Log or return, never both. Thread-safe.
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 
 namespace bide::log {
 
 struct Field {
   std::string_view key;
   std::string value;
-  template <class T>
-    requires std::is_integral_v<T>
+  template <std::integral T>
   Field(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
   Field(std::string_view k, std::string_view v) : key(k), value(v) {}
   Field(std::string_view k, const char* v) : key(k), value(v) {}

@@ -93,12 +93,8 @@ struct Unit {
   std::string_view name;
   DurationMs length;
 };
-constexpr std::array<Unit, 6> kUnits{{{"w", 7 * kMsPerDay},
-                                      {"d", kMsPerDay},
-                                      {"h", 3'600'000},
-                                      {"m", 60'000},
-                                      {"s", 1000},
-                                      {"ms", 1}}};
+constexpr std::array<Unit, 6> kUnits{
+    {{"w", 7 * kMsPerDay}, {"d", kMsPerDay}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1000}, {"ms", 1}}};
 
 std::optional<DurationMs> take_number(std::string_view& text) {
   DurationMs value = 0;
@@ -220,8 +216,8 @@ std::optional<TimeMs> parse_time(std::string_view text) {
     scanner.expect_letter('Z');
   }
   // A leap second (:60) counts as the second after it, as in POSIX time.
-  if (!scanner.ok || !scanner.left.empty() || month < 1 || month > 12 || day < 1 ||
-      day > days_in_month(year, month) || hour > 23 || minute > 59 || second > 60) {
+  if (!scanner.ok || !scanner.left.empty() || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) ||
+      hour > 23 || minute > 59 || second > 60) {
     return std::nullopt;
   }
   const std::int64_t minutes_of_day = hour * 60 + minute - offset_minutes;

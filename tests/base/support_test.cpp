@@ -18,10 +18,11 @@ using std::chrono::seconds;
 
 TEST_CASE("support: a process gets its arguments, environment, directory and input") {
   const TempDir dir;
-  const Finished done = run({.argv = {"/bin/sh", "-c", "pwd; printf '%s|' \"$A\" \"$1\"; cat; echo oops >&2; exit 7", "sh", "x y"},
-                             .env = {{"A", "b c"}},
-                             .cwd = dir.str(),
-                             .input = "fed"});
+  const Finished done =
+      run({.argv = {"/bin/sh", "-c", "pwd; printf '%s|' \"$A\" \"$1\"; cat; echo oops >&2; exit 7", "sh", "x y"},
+           .env = {{"A", "b c"}},
+           .cwd = dir.str(),
+           .input = "fed"});
   CHECK(done.exit == Exit{7, 0});
   CHECK(done.out == dir.str() + "\nb c|x y|fed");
   CHECK(done.err == "oops\n");

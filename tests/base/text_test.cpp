@@ -52,7 +52,8 @@ TEST_CASE("text: numbers are decimal, unsigned, whole") {
   CHECK(parse_number("0") == 0);
   CHECK(parse_number("42") == 42);
   CHECK(parse_number("9223372036854775807") == 9223372036854775807LL);
-  for (const char* bad : {"", "-1", "+1", " 1", "1 ", "1.0", "1e3", "0x10", "9223372036854775808", "99999999999999999999"}) {
+  for (const char* bad :
+       {"", "-1", "+1", " 1", "1 ", "1.0", "1e3", "0x10", "9223372036854775808", "99999999999999999999"}) {
     CAPTURE(bad);
     CHECK(!parse_number(bad));
   }

@@ -66,8 +66,7 @@ Process::Process(const Command& command) : own_group_(command.own_group) {
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   const int group = own_group_ ? POSIX_SPAWN_SETPGROUP : 0;
-  ::posix_spawnattr_setflags(&attributes,
-                             static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
+  ::posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
   const int error =
       ::posix_spawnp(&pid_, argv.at(0).c_str(), &actions, &attributes, pointers(argv).data(), pointers(env).data());
   ::posix_spawnattr_destroy(&attributes);

@@ -16,12 +16,12 @@
 namespace bide::test {
 
 struct Command {
-  std::vector<std::string> argv;                            // argv[0] is searched in PATH if it has no '/'
-  std::vector<std::pair<std::string, std::string>> env;     // added to ours, or alone if clear_env
+  std::vector<std::string> argv;                         // argv[0] is searched in PATH if it has no '/'
+  std::vector<std::pair<std::string, std::string>> env;  // added to ours, or alone if clear_env
   bool clear_env = false;
-  std::string cwd;                                          // empty: ours
-  std::string input;                                        // stdin
-  bool own_group = false;                                   // its descendants are killed with it (setpgid)
+  std::string cwd;         // empty: ours
+  std::string input;       // stdin
+  bool own_group = false;  // its descendants are killed with it (setpgid)
 };
 
 struct Exit {
