@@ -10,14 +10,15 @@
 #pragma once
 
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "agent/base/clock.h"
+#include "db/embedded.h"
 #include "db/tx.h"
 
 namespace bide::db {
@@ -33,6 +34,7 @@ struct StoreOptions {
   // Called once, on the writer, after an I/O error whose outcome is unknown. The default logs and ends the process
   // with code 70 (EX_SOFTWARE). Tests replace it.
   std::function<void(const std::string& what)> on_fatal;
+  std::span<const EmbeddedFile> migrations = embedded_migrations();  // tests bring their own
 };
 
 // What a write is for: decides whether it may go on when the disk is full [C4].
@@ -60,7 +62,10 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Runs `job(Tx&)` and returns what it returned, after the COMMIT. Must not be called from a job or a bell.
+  // Runs `job(Tx&)` and returns what it returned, after the COMMIT. Must not be called from a job or a bell (Bug).
+  // A job may run twice (a batch that met a full disk is rolled back and its decisions run again on the reserve):
+  // it leaves what it captured as it found it. Other exceptions than those of base/errors.h arrive as
+  // std::runtime_error with their text.
   template <class Job>
   auto write(Job job, Purpose purpose = Purpose::normal) -> std::invoke_result_t<Job, Tx&> {
     using Result = std::invoke_result_t<Job, Tx&>;
@@ -99,7 +104,6 @@ class Store {
   void close();
 
  private:
-  friend class Tx;
   class ReadLease {
    public:
     explicit ReadLease(Store& store);

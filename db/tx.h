@@ -20,7 +20,7 @@
 namespace bide::db {
 
 class Connection;
-class Store;
+struct TxScope;
 
 // Bytes that are bound as a BLOB (a std::string or string_view is bound as TEXT).
 struct Blob {
@@ -69,9 +69,9 @@ class Tx : public ReadTx {
   [[nodiscard]] std::int64_t last_insert_id();
 
  private:
-  friend class Store;
-  Tx(Connection& connection, Store& store, TimeMs now) : ReadTx(connection), store_(store), now_(now) {}
-  Store& store_;
+  friend class BatchRunner;
+  Tx(Connection& connection, TxScope& scope, TimeMs now) : ReadTx(connection), scope_(scope), now_(now) {}
+  TxScope& scope_;
   TimeMs now_;
 };
 

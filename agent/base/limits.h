@@ -51,6 +51,13 @@ inline constexpr int kSweepBudget = 2'000;                  // W4, O4
 inline constexpr std::size_t kQueueJobs = 8'192;            // writer's queue: beyond it a caller waits (guess)
 inline constexpr std::size_t kBatchJobs = 1'024;            // jobs a commit: keeps a batch under about 20 ms (guess)
 
+// The store's file (db/).
+inline constexpr std::int64_t kCheckpointBytes = 8 << 20;   // WAL that has grown by this is moved over: p99.9 (packages.md)
+inline constexpr std::int64_t kTruncateBytes = 64 << 20;    // a WAL that readers kept from starting anew
+inline constexpr std::int64_t kIdleCheckpointMs = 1'000;    // nothing queued for so long: empty the WAL, then sleep
+inline constexpr std::size_t kReserveBytes = 1 << 20;       // C4: hundreds of decisions of a few pages
+inline constexpr std::int64_t kClockMarkMs = 60'000;        // C6: the mark is written at most so often
+
 // HTTP front (packages.md).
 inline constexpr std::size_t kHeadBytes = 16 * 1024;
 inline constexpr std::size_t kHeadFields = 64;
