@@ -13,6 +13,6 @@ CREATE TABLE processes (
   started_at  INTEGER NOT NULL,
   stopped_at  INTEGER
 ) STRICT;
-CREATE INDEX processes_live ON processes (run_id) WHERE status <> 'stopped';
+CREATE INDEX processes_live ON processes (run_id, id) WHERE status <> 'stopped';
 CREATE INDEX processes_run  ON processes (run_id);
 CREATE INDEX processes_step ON processes (step_id) WHERE step_id IS NOT NULL;

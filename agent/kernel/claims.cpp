@@ -162,7 +162,7 @@ bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now) {
   append_event(tx, now, "run.abandoned", fence.run, StepId(),
                json::Writer().begin_object().member("epoch", fence.epoch).end_object().text());
   const auto row = read_run(tx, fence.run);
-  if (row && row->cancel_requested_at) end_cancelled(tx, fence.run, OpenSteps::in_doubt, now);
+  if (row && row->cancel_requested_at) end_cancelled(tx, fence.run, now);
   return true;
 }
 
@@ -176,7 +176,7 @@ Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now) {
   append_event(tx, now, "run.recovered", run, StepId());
   const auto row = read_run(tx, run);
   if (row->cancel_requested_at) {
-    end_cancelled(tx, run, OpenSteps::in_doubt, now);
+    end_cancelled(tx, run, now);
     return Recovered::queued;
   }
   if (row->recoveries < limits::kCrashLoop) return Recovered::queued;

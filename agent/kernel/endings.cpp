@@ -36,18 +36,12 @@ std::optional<TimeMs> wakes_at(db::ReadTx& tx, RunId run) {
   return at;
 }
 
-void close_open_steps(db::Tx& tx, RunId run, OpenSteps open, TimeMs now) {
-  if (open == OpenSteps::in_doubt) {
-    db::Query(tx,
-              "UPDATE steps SET status = 'needs_reconcile', updated_at = ?2 WHERE run_id = ?1 AND status = 'started' "
-              "AND effect = 'non_idempotent' AND kind = 'step'")
-        .bind(run, now)
-        .run();
-  }
+void close_open_steps(db::Tx& tx, RunId run, TimeMs now) {
   db::Query(tx,
-            "UPDATE steps SET status = 'cancelled', updated_at = ?2 WHERE run_id = ?1 AND (status IN ('pending', 'started') OR "
-            "(status = 'needs_reconcile' AND ?3))")
-      .bind(run, now, open == OpenSteps::cancelled)
+            "UPDATE steps SET updated_at = ?2, status = CASE WHEN status = 'started' AND effect = 'non_idempotent' AND "
+            "kind IN ('step', 'task') THEN 'needs_reconcile' ELSE 'cancelled' END "
+            "WHERE run_id = ?1 AND status IN ('pending', 'started')")
+      .bind(run, now)
       .run();
 }
 
@@ -93,7 +87,7 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
     if (!q.null(1)) error = q.text(1);  // the first end that was written stays
   }
   cancel_waits(tx, fence.run, now);
-  close_open_steps(tx, fence.run, OpenSteps::in_doubt, now);
+  close_open_steps(tx, fence.run, now);
   const RunStatus to = cancelled ? RunStatus::cancelled : error ? RunStatus::failed : RunStatus::completed;
   const bool done = to == RunStatus::completed;
   const int changed = db::Query(tx,
@@ -117,7 +111,7 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
 
 void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now) {
   cancel_waits(tx, run, now);
-  close_open_steps(tx, run, OpenSteps::in_doubt, now);
+  close_open_steps(tx, run, now);
   const int changed = db::Query(tx,
                                 "UPDATE runs SET status = 'failed', error = ?2, finished_at = ?3, reason = NULL, redrive_at = NULL, "
                                 "redrive_delay = NULL WHERE id = ?1 AND status = 'queued'")
@@ -133,9 +127,9 @@ int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
       .run();
 }
 
-void end_cancelled(db::Tx& tx, RunId run, OpenSteps open, TimeMs now) {
+void end_cancelled(db::Tx& tx, RunId run, TimeMs now) {
   cancel_waits(tx, run, now);
-  close_open_steps(tx, run, open, now);
+  close_open_steps(tx, run, now);
   const int changed = db::Query(tx,
                                 "UPDATE runs SET status = 'cancelled', owner = NULL, finished_at = ?2, reason = NULL, error = NULL, "
                                 "paused_at = NULL, redrive_at = NULL, redrive_delay = NULL "
@@ -160,7 +154,7 @@ CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string
       .run();
   cancel_waits(tx, run, now);
   if (row->status == RunStatus::running) return CancelTold{};
-  end_cancelled(tx, run, OpenSteps::cancelled, now);
+  end_cancelled(tx, run, now);
   return CancelEnded{};
 }
 

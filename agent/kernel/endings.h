@@ -47,13 +47,9 @@ struct NoSuchRun {};
 using CancelOutcome = std::variant<CancelEnded, CancelTold, AlreadyEnded, NoSuchRun>;
 [[nodiscard]] CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now);
 
-// What becomes of open steps when a run ends without its code.
-enum class OpenSteps {
-  cancelled,  // nothing executes
-  in_doubt,   // a started non_idempotent step may have had its effect: needs_reconcile, listed
-};
-// A queued or waiting run ends cancelled: waits cancelled, steps as said, event.
-void end_cancelled(db::Tx& tx, RunId run, OpenSteps open, TimeMs now);
+// A queued or waiting run ends cancelled: its waits are cancelled; a started non_idempotent step may have had its
+// effect and is left needs_reconcile (listed, asked no more); other open steps are cancelled.
+void end_cancelled(db::Tx& tx, RunId run, TimeMs now);
 
 // Cancels the pending waits of a run; returns how many.
 int cancel_waits(db::Tx& tx, RunId run, TimeMs now);

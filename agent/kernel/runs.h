@@ -86,7 +86,7 @@ using StartOutcome = std::variant<RunStarted, RunExists, StartKeyTaken>;
 [[nodiscard]] StartOutcome start_run(db::Tx& tx, const StartRun& start, TimeMs now);
 
 // A12: waiting → queued now; queued → run_at = min(run_at, now); running → untouched, ring the attempt.
-enum class Woke { queued, ring_attempt, ended };
+enum class Woke { queued, ring_attempt, ended };  // ended: nobody to wake
 [[nodiscard]] Woke wake_run(db::Tx& tx, RunId run, TimeMs now);
 
 // The earliest time at which something in the file becomes due: queued runs, waits with a deadline, outbox rows,

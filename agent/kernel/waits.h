@@ -73,6 +73,9 @@ struct Decision {
   std::string comment;
   std::optional<std::string> if_match;  // 32 raw bytes: the digest of what was shown
 };
+// Reads {"decision","comment","answer","result"}; `body` is checked JSON. Problem bad_decision 422.
+[[nodiscard]] std::variant<Decision, Problem> parse_decision(std::string_view body);
+
 struct WaitResolved {
   WaitRow wait;  // as stored after it
   Woke woke = Woke::queued;

@@ -1,0 +1,60 @@
+#include "agent/kernel/processes.h"
+
+#include "agent/base/limits.h"
+
+namespace bide::kernel {
+
+ProcessId add_process(db::Tx& tx, const Fence& fence, const ProcessRow& row, TimeMs now) {
+  if (!holds(tx, fence)) return {};
+  db::Query(tx,
+            "INSERT INTO processes (run_id, step_id, nonce, epoch, pid, pid_start, boot_id, status, started_at) "
+            "VALUES (?,?,?,?,?,?,?,'running',?)")
+      .bind(fence.run, row.step, row.nonce, fence.epoch, row.pid, row.pid_start, row.boot_id, now)
+      .run();
+  return ProcessId(tx.last_insert_id());
+}
+
+bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, TimeMs now) {
+  const int changed = db::Query(tx,
+                                "UPDATE processes SET status = 'stopped', exit_code = ?2, stopped_at = ?3 WHERE id = ?1 AND status <> 'stopped'")
+                          .bind(process, exit_code, now)
+                          .run();
+  if (changed == 0) return false;
+  db::Query(tx,
+            "UPDATE runs SET reason = NULL WHERE id = (SELECT run_id FROM processes WHERE id = ?) AND reason = 'previous_attempt_alive'")
+      .bind(process)
+      .run();
+  return true;
+}
+
+std::vector<ProcessRow> live_processes(db::ReadTx& tx, ProcessId after, int limit) {
+  std::vector<ProcessRow> rows;
+  db::Query q(tx,
+              "SELECT id, run_id, step_id, nonce, epoch, pid, pid_start, boot_id, started_at FROM processes "
+              "WHERE status <> 'stopped' AND id > ? ORDER BY id LIMIT ?");
+  q.bind(after, limit);
+  while (q.next()) {
+    ProcessRow row;
+    row.id = ProcessId(q.integer(0));
+    row.run = RunId(q.integer(1));
+    if (!q.null(2)) row.step = StepId(q.integer(2));
+    row.nonce = q.text(3);
+    row.epoch = q.integer(4);
+    row.pid = q.integer(5);
+    row.pid_start = q.integer(6);
+    row.boot_id = q.text(7);
+    row.started_at = q.integer(8);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+int mark_previous_alive(db::Tx& tx, TimeMs now) {
+  return db::Query(tx,
+                   "UPDATE runs SET reason = 'previous_attempt_alive' WHERE status = 'queued' AND run_at <= ?1 AND "
+                   "reason IS NULL AND id IN (SELECT run_id FROM processes WHERE status <> 'stopped' AND step_id IS NULL)")
+      .bind(now - limits::kPreviousAliveMs)
+      .run();
+}
+
+}  // namespace bide::kernel

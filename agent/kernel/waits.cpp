@@ -1,0 +1,205 @@
+#include "agent/kernel/waits.h"
+
+#include "agent/base/hash.h"
+#include "agent/base/json.h"
+#include "agent/kernel/events.h"
+#include "agent/kernel/judge.h"
+#include "agent/kernel/signals.h"
+
+namespace bide::kernel {
+namespace {
+
+#define BIDE_WAIT_COLUMNS                                                                                             \
+  "id, run_id, step_id, kind, name, status, payload, digest, resolve_by, resolution, resolved_by, created_at, resolved_at FROM waits "
+
+WaitRow read_row(db::Query& q) {
+  WaitRow row;
+  row.id = WaitId(q.integer(0));
+  row.run = RunId(q.integer(1));
+  row.step = StepId(q.integer(2));
+  row.kind = wait_kind_from(q.text(3)).value();
+  row.name = q.text(4);
+  row.status = wait_status_from(q.text(5)).value();
+  row.payload = q.text(6);
+  row.digest = q.blob(7);
+  row.resolve_by = q.maybe_integer(8);
+  row.resolution = q.maybe_text(9);
+  row.resolved_by = q.maybe_text(10);
+  row.created_at = q.integer(11);
+  row.resolved_at = q.maybe_integer(12);
+  return row;
+}
+
+std::vector<WaitRow> read_all(db::Query& q) {
+  std::vector<WaitRow> rows;
+  while (q.next()) rows.push_back(read_row(q));
+  return rows;
+}
+
+WaitId insert_wait(db::Tx& tx, RunId run, StepId step, WaitKind kind, std::string_view name, std::string_view payload,
+                   std::optional<TimeMs> resolve_by, TimeMs now) {
+  const WaitId id(tx.next_id(db::Counter::waits));
+  const std::string digest = sha256(json::canonical(payload));
+  db::Query(tx,
+            "INSERT INTO waits (id, run_id, step_id, kind, name, status, payload, digest, resolve_by, created_at) "
+            "VALUES (?,?,?,?,?,'pending',?,?,?,?)")
+      .bind(id, run, step, kind, name, payload, db::Blob{digest}, resolve_by, now)
+      .run();
+  append_event(tx, now, "wait.created", run, step,
+               json::Writer().begin_object().member("wait", id.value).member("kind", std::string(to_text(kind))).member("name", std::string(name)).end_object().text());
+  return id;
+}
+
+// Early decisions of the name are judged by this wait, in the order in which they came; what does not fit is dropped
+// and audited [A9].
+bool judge_early(db::Tx& tx, RunId run, WaitId wait, std::string_view name, TimeMs now) {
+  struct Early {
+    std::string by, scopes, body;
+  };
+  std::vector<Early> kept;
+  {
+    db::Query q(tx, "SELECT decided_by, scopes, decision FROM early_decisions WHERE run_id = ? AND name = ? ORDER BY decided_at, decided_by");
+    q.bind(run, name);
+    while (q.next()) kept.push_back({q.text(0), q.text(1), q.text(2)});
+  }
+  if (kept.empty()) return false;
+  db::Query(tx, "DELETE FROM early_decisions WHERE run_id = ? AND name = ?").bind(run, name).run();
+  bool settled = false;
+  for (const Early& early : kept) {
+    const auto parsed = parse_decision(early.body);
+    const Principal by{early.by, scopes_from(early.scopes), RunId()};
+    const auto* decision = std::get_if<Decision>(&parsed);
+    if (decision == nullptr) continue;
+    const auto outcome = judge_wait(tx, wait, *decision, by, "dropped", now);
+    if (std::holds_alternative<WaitResolved>(outcome)) settled = true;
+  }
+  return settled;
+}
+
+}  // namespace
+
+std::optional<WaitRow> read_wait(db::ReadTx& tx, WaitId wait) {
+  db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS "WHERE id = ?");
+  q.bind(wait);
+  if (!q.next()) return std::nullopt;
+  return read_row(q);
+}
+
+std::optional<WaitRow> latest_wait(db::ReadTx& tx, StepId step) {
+  db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS "WHERE step_id = ? ORDER BY id DESC LIMIT 1");
+  q.bind(step);
+  if (!q.next()) return std::nullopt;
+  return read_row(q);
+}
+
+std::vector<WaitRow> pending_waits(db::ReadTx& tx, RunId run) {
+  db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS "WHERE run_id = ? AND status = 'pending' ORDER BY id");
+  q.bind(run);
+  return read_all(q);
+}
+
+std::vector<WaitRow> list_waits(db::ReadTx& tx, const WaitFilter& filter) {
+  if (filter.run) {
+    db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS
+                    "WHERE run_id = ?1 AND id > ?2 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR kind = ?4) "
+                    "AND (?5 = 0 OR kind IN ('approval','question','reconcile')) ORDER BY id LIMIT ?6");
+    q.bind(*filter.run, filter.after, filter.status, filter.kind, filter.inbox_only, filter.limit);
+    return read_all(q);
+  }
+  if (filter.status == WaitStatus::pending && filter.inbox_only) {
+    db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS
+                    "WHERE status = 'pending' AND kind IN ('approval','question','reconcile') AND id > ?1 "
+                    "AND (?2 IS NULL OR kind = ?2) ORDER BY id LIMIT ?3");
+    q.bind(filter.after, filter.kind, filter.limit);
+    return read_all(q);
+  }
+  db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS
+                  "WHERE id > ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR kind = ?3) "
+                  "AND (?4 = 0 OR kind IN ('approval','question','reconcile')) ORDER BY id LIMIT ?5");
+  q.bind(filter.after, filter.status, filter.kind, filter.inbox_only, filter.limit);
+  return read_all(q);
+}
+
+OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool reset_recoveries, TimeMs now) {
+  auto intent = write_intent(tx, fence, ask.intent, reset_recoveries, now);
+  if (std::holds_alternative<LeaseLost>(intent)) return LeaseLost{};
+  WaitOpened opened;
+  opened.step = std::get<StepId>(intent);
+  opened.wait = insert_wait(tx, fence.run, opened.step, ask.kind, ask.intent.name, ask.payload, ask.resolve_by, now);
+  if (ask.kind == WaitKind::approval || ask.kind == WaitKind::question) {
+    opened.settled = judge_early(tx, fence.run, opened.wait, ask.intent.name, now);
+  } else if (ask.kind == WaitKind::signal) {
+    const auto payload = consume_signal(tx, fence.run, ask.intent.name, opened.step);
+    if (payload) {
+      store_resolution(tx, opened.wait, *payload, std::nullopt, now);
+      opened.settled = true;
+    }
+  }
+  return opened;
+}
+
+DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view known, TimeMs now) {
+  if (!holds(tx, fence)) return LeaseLost{};
+  if (const auto last = latest_wait(tx, step); last && last->kind == WaitKind::reconcile && last->status == WaitStatus::pending) {
+    return last->id;
+  }
+  const auto row = read_step(tx, step);
+  const int changed =
+      db::Query(tx, "UPDATE steps SET status = 'needs_reconcile', updated_at = ?2 WHERE id = ?1 AND status = 'started'")
+          .bind(step, now)
+          .run();
+  if (changed != 1) throw Bug("put_in_doubt: the step was not started");
+  append_event(tx, now, "step.needs_reconcile", fence.run, step);
+  json::Writer w;
+  w.begin_object().member("text", "Did \"" + row->name + "\" run? Its attempt ended before it could say.");
+  w.key("options").begin_array().string("ran").string("run").string("abort").end_array();
+  w.member("step", row->name).member("position", row->position).member("executions", row->executions);
+  w.member("arguments_hash", to_hex(row->request_hash)).member("started_at", format_time(row->updated_at));
+  w.member_raw("request", row->request).member_raw("known", known).end_object();
+  return insert_wait(tx, fence.run, step, WaitKind::reconcile, row->name, w.text(), std::nullopt, now);
+}
+
+std::vector<WaitExpired> expire_waits(db::Tx& tx, int limit, TimeMs now) {
+  std::vector<WaitRow> due;
+  {
+    db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS
+                    "WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer' AND resolve_by <= ? "
+                    "ORDER BY resolve_by, id LIMIT ?");
+    q.bind(now, limit);
+    due = read_all(q);
+  }
+  std::vector<WaitExpired> expired;
+  for (const WaitRow& wait : due) {
+    const int changed = db::Query(tx,
+                                  "UPDATE waits SET status = 'expired', resolution = ?2, resolved_at = ?3 WHERE id = ?1 AND status = 'pending'")
+                            .bind(wait.id, expiry_value(wait.kind, wait.payload), now)
+                            .run();
+    if (changed != 1) throw Bug("expire_waits: the row changed under the writer");
+    append_event(tx, now, "wait.resolved", wait.run, wait.step,
+                 json::Writer().begin_object().member("wait", wait.id.value).member("status", "expired").end_object().text());
+    expired.push_back({wait.run, wait.id, wake_run(tx, wait.run, now)});
+  }
+  return expired;
+}
+
+std::string expiry_value(WaitKind kind, std::string_view payload) {
+  json::Writer w;
+  w.begin_object();
+  if (const auto fallback = json::member(payload, "default"); fallback && *fallback != "null") {
+    w.member_raw(kind == WaitKind::approval ? "decision" : "answer", *fallback);
+  }
+  return w.member("expired", true).end_object().take();
+}
+
+bool settle_from_wait(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
+  return settle_step(tx, fence, wait.step, wait.resolution.value_or("null"), now);
+}
+
+bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
+  if (!holds(tx, fence)) return false;
+  const std::string value = json::Writer().begin_object().member("woke_at", format_time(wait.resolve_by.value())).end_object().take();
+  store_resolution(tx, wait.id, value, std::nullopt, now);
+  return settle_step(tx, fence, wait.step, value, now);
+}
+
+}  // namespace bide::kernel
