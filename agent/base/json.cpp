@@ -32,38 +32,6 @@ void append_utf8(std::string& out, unsigned code) {
   }
 }
 
-void append_quoted(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  out.push_back('"');
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x80) {
-      const std::size_t size = utf8_sequence(text.substr(i));
-      out += size > 0 ? text.substr(i, size) : std::string_view("\xEF\xBF\xBD");
-      i += std::max<std::size_t>(size, 1);
-      continue;
-    }
-    ++i;
-    switch (byte) {
-      case '"': out += "\\\""; continue;
-      case '\\': out += "\\\\"; continue;
-      case '\b': out += "\\b"; continue;
-      case '\f': out += "\\f"; continue;
-      case '\n': out += "\\n"; continue;
-      case '\r': out += "\\r"; continue;
-      case '\t': out += "\\t"; continue;
-    }
-    if (byte < 0x20) {
-      out += "\\u00";
-      out.push_back(kHex[byte >> 4U]);
-      out.push_back(kHex[byte & 15U]);
-    } else {
-      out.push_back(static_cast<char>(byte));
-    }
-  }
-  out.push_back('"');
-}
-
 // Reads one document from the left. Each method consumes what its name says and returns true, or notes the first
 // thing that does not fit and returns false; after that the position means nothing.
 class Reader {
@@ -400,13 +368,6 @@ std::string canonical(std::string_view text) {
                     std::to_string(reader.refused().offset));
 }
 
-std::string quote(std::string_view text) {
-  std::string out;
-  out.reserve(text.size() + 2);
-  append_quoted(out, text);
-  return out;
-}
-
 std::optional<std::string> member(std::string_view object, std::string_view key) {
   Reader reader(object);
   reader.space();
@@ -456,76 +417,6 @@ std::optional<std::string> at_pointer(std::string_view text, std::string_view po
   const std::size_t begin = reader.at();
   if (!reader.value()) return std::nullopt;
   return std::string(reader.from(begin));
-}
-
-void Writer::separate() {
-  if (!first_ && !after_key_) out_.push_back(',');
-  first_ = false;
-  after_key_ = false;
-}
-
-Writer& Writer::begin_object() {
-  separate();
-  out_.push_back('{');
-  first_ = true;
-  return *this;
-}
-
-Writer& Writer::end_object() {
-  out_.push_back('}');
-  first_ = false;
-  return *this;
-}
-
-Writer& Writer::begin_array() {
-  separate();
-  out_.push_back('[');
-  first_ = true;
-  return *this;
-}
-
-Writer& Writer::end_array() {
-  out_.push_back(']');
-  first_ = false;
-  return *this;
-}
-
-Writer& Writer::key(std::string_view name) {
-  separate();
-  append_quoted(out_, name);
-  out_.push_back(':');
-  after_key_ = true;
-  return *this;
-}
-
-Writer& Writer::string(std::string_view value) {
-  separate();
-  append_quoted(out_, value);
-  return *this;
-}
-
-Writer& Writer::number(std::int64_t value) {
-  separate();
-  out_ += std::to_string(value);
-  return *this;
-}
-
-Writer& Writer::boolean(bool value) {
-  separate();
-  out_ += value ? "true" : "false";
-  return *this;
-}
-
-Writer& Writer::null() {
-  separate();
-  out_ += "null";
-  return *this;
-}
-
-Writer& Writer::raw(std::string_view json) {
-  separate();
-  out_ += json;
-  return *this;
 }
 
 }  // namespace bide::json

@@ -28,6 +28,7 @@ struct Refused {
 
 // A JSON string literal with its quotes: shortest escapes; bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string quote(std::string_view text);
+void append_quoted(std::string& out, std::string_view text);
 
 // These read from text that passed check(); from any other they yield nullopt or the first thing found, safely.
 // The raw text of one member of an object at the top level, as written; nullopt: no such member or no object.

@@ -74,6 +74,8 @@ TEST_CASE("[N128] each refused form names the byte at which it stops being accep
       {"\"ab\\udc00\"", 3, "lone surrogate"},
       {"\"\\ud800\\u0041\"", 1, "lone surrogate"},
       {"\"\\ud800\\ud800\"", 1, "lone surrogate"},
+      {"\"\\udc00\\udc00\"", 1, "lone surrogate"},
+      {"\"\\ud800\\ue000\"", 1, "lone surrogate"},
       {"\"\xED\xA0\x80\"", 1, "lone surrogate"},
       {"\"a\xFF\"", 2, "invalid UTF-8"},
       {"\"a\xC0\xAF\"", 2, "invalid UTF-8"},
