@@ -130,7 +130,7 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
   const EventId event = append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
   if (!there.valid()) {
     insert_step(tx, fence, id, done.intent, StepStatus::completed, done.result, event, now);
-    return Recorded{};
+    return Recorded{id};
   }
   const int changed = db::Query(tx,
                                 "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = ?4, "
@@ -138,7 +138,7 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
                           .bind(id, done.result, done.usage, event, now)
                           .run();
   if (changed != 1) throw Bug("complete_step: the step was not started");
-  return Recorded{};
+  return Recorded{id};
 }
 
 RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
@@ -161,7 +161,7 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
                                 failure.counts ? 1 : 0, failure.retry_at, again ? std::nullopt : std::optional(event), now)
                           .run();
   if (changed != 1) throw Bug("fail_step: the step was not started");
-  return Recorded{};
+  return Recorded{id};
 }
 
 bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now) {

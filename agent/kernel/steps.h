@@ -66,7 +66,9 @@ using IntentOutcome = std::variant<StepId, LeaseLost>;
 [[nodiscard]] IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries,
                                          TimeMs now);
 
-struct Recorded {};
+struct Recorded {
+  StepId step;
+};
 struct LateOutcome {};  // the fence was lost: kept as the event step.late_outcome, nothing else changed [K2]
 using RecordOutcome = std::variant<Recorded, LateOutcome>;
 

@@ -1,0 +1,81 @@
+// What code asks of its attempt, and what it is answered. The same for native code, programs and remote workers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "agent/base/errors.h"
+#include "agent/base/limits.h"
+#include "agent/base/time.h"
+#include "agent/kernel/states.h"
+
+namespace bide::flow {
+
+struct StepAsk {
+  std::string branch;
+  std::string name;
+  std::string key;                  // programs [V3]
+  kernel::Effect effect = kernel::Effect::non_idempotent;
+  std::string request = "null";     // checked JSON: its canonical form is hashed [J4]
+  std::int64_t retries = 0;         // attempts = retries + 1 [E2]
+  DurationMs backoff = limits::kRetryFirstMs;  // doubling, at most limits::kRetryMaxMs
+  DurationMs timeout = 0;           // 0: none
+  bool fail_on_timeout = false;     // E5
+  std::optional<std::string> probe;       // programs: a shell string; native: any text, the Context has the function
+  std::optional<std::string> assume;      // JSON [E4]
+  std::optional<std::string> compensate;  // recorded with the intent [E6]
+  std::string caller;               // programs: cwd and exported variables, hashed [V3]
+};
+
+struct WaitAsk {
+  std::string branch;
+  kernel::WaitKind kind = kernel::WaitKind::approval;  // approval | question | signal | timer
+  std::string name;
+  std::string key;
+  std::string request = "{}";  // what is asked, hashed; a timer's: {"sleep_ms":n} or {"until":"RFC 3339"}
+  std::optional<DurationMs> timeout;         // none: never
+  std::optional<std::string> fallback;       // JSON: the declared default at expiry [A4]
+  std::string caller;
+};
+
+// Who asks: a program's verb (its pid, and whether it has hung up), or native code (neither).
+struct Caller {
+  int pid = 0;
+  std::function<bool()> gone;
+};
+
+// Why an attempt answers nothing any more [A13].
+enum class Closing { open, ending, suspended, cancelled, lease_lost, shutdown, finished };
+
+struct Settled {
+  std::string result;   // JSON, as recorded
+  std::string outcome;  // waits: approved | denied | changes_requested | answered | signal | woke | expired
+};
+struct Failed {
+  std::string error;  // JSON: {"code","message",…}
+};
+struct Execute {
+  std::int64_t step = 0;  // the entry's seq: how complete and fail name it
+  std::string nonce;
+  std::string idempotency_key;  // J6
+  std::int64_t execution = 1;
+};
+struct AskProbe {
+  std::int64_t step = 0;
+  std::string nonce;
+  std::string idempotency_key;
+  std::string probe;
+};
+struct Closed {
+  Closing why = Closing::open;
+};
+// A call that does not fit the protocol: unknown step, stale nonce. Problem codes: step_unknown 404, stale_nonce 409.
+using Outcome = std::variant<Settled, Failed, Execute, AskProbe, Closed, Problem>;
+
+enum class ProbeVerdict { ran, did_not_run, cannot_tell };
+
+}  // namespace bide::flow

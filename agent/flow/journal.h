@@ -1,0 +1,60 @@
+// Journal: what an attempt knows of its run's entries, and which of them its code has asked for.
+// Not thread-safe: Attempt guards it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/time.h"
+#include "agent/flow/ask.h"
+#include "agent/kernel/steps.h"
+
+namespace bide::flow {
+
+struct Entry {
+  kernel::StepRow row;
+  std::string place;       // programs: position without n
+  bool stored = false;     // the row was in the file when the attempt began, or its intent is durable
+  bool visited = false;    // asked for by this attempt
+  bool open = false;       // an operation of this attempt is in progress on it
+  bool executing = false;  // its effect runs
+  bool probed = false;     // its probe was asked in this attempt
+  StepAsk ask;             // as this attempt asked
+  std::shared_ptr<std::atomic<bool>> superseded;  // tells a riding intent that the outcome carries it [J1]
+  BootMs deadline_boot_ms = 0;                    // of the present execution; 0: none
+  int verb_pid = 0;                               // programs: the process that executes it
+};
+
+class Journal {
+ public:
+  explicit Journal(std::vector<kernel::StepRow> rows);
+
+  [[nodiscard]] Entry* find(std::string_view position);
+  [[nodiscard]] Entry* by_seq(std::int64_t seq);
+  Entry& add(kernel::StepRow row, std::string place);
+  [[nodiscard]] std::size_t size() const { return by_seq_.size(); }
+  [[nodiscard]] std::int64_t next_seq() { return ++last_seq_; }
+
+  // V3. Another entry of the same place, asked or not, with this request (and caller).
+  [[nodiscard]] const Entry* sibling_with(std::string_view place, const Entry* but, std::string_view request_hash) const;
+  [[nodiscard]] const Entry* sibling_from(std::string_view place, const Entry* but, std::string_view caller_hash) const;
+  [[nodiscard]] bool place_open(std::string_view place) const;
+  // A settled non_idempotent entry of an earlier attempt with this request that this one has not asked for.
+  [[nodiscard]] const Entry* unasked_with(std::string_view request_hash, std::int64_t epoch) const;
+  // J9.
+  [[nodiscard]] const Entry* first_unvisited() const;
+  [[nodiscard]] const Entry* first_open() const;
+  [[nodiscard]] const std::map<std::int64_t, std::unique_ptr<Entry>>& all() const { return by_seq_; }
+
+ private:
+  std::map<std::int64_t, std::unique_ptr<Entry>> by_seq_;
+  std::map<std::string, Entry*, std::less<>> by_position_;
+  std::multimap<std::string, Entry*, std::less<>> by_place_;
+  std::int64_t last_seq_ = 0;
+};
+
+}  // namespace bide::flow
