@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "agent/base/base64.h"
+
 namespace bide {
 
 // 32 raw bytes.
@@ -12,7 +14,5 @@ namespace bide {
 [[nodiscard]] std::string to_hex(std::string_view bytes);
 // Compares in time that depends on the lengths only.
 [[nodiscard]] bool same_secret(std::string_view a, std::string_view b);
-// RFC 4648 with padding.
-[[nodiscard]] std::string base64(std::string_view bytes);
 
 }  // namespace bide

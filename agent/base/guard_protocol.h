@@ -1,0 +1,25 @@
+// What the agent and the guard of an attempt say to each other over two pipes. The guard is `bide --guard ARGV…`,
+// in a session of its own, with descriptor 3 to hear the agent and 4 to report. Its environment and folder are the
+// program's; 0 is /dev/null, 1 and 2 are the attempt's log.
+//
+// Agent to guard, one byte each. The end of the file means: the agent died, end everything.
+//   'g'  go: start the program (its `processes` row is committed [K7])
+//   'e'  end everything below with SIGKILL
+// Guard to agent, one line each:
+//   started PID START    the program runs
+//   error ERRNO          it could not be started; nothing ran
+//   exit CODE            the program (not all below it) has ended by itself
+//   signal NUMBER        … by a signal
+//   alive PID NAME       being ended, and this one is still there (at most once a second)
+//   gone                 nothing is left; the guard exits
+#pragma once
+
+namespace bide::guard_protocol {
+
+inline constexpr const char* kMode = "--guard";
+inline constexpr int kHearFd = 3;
+inline constexpr int kReportFd = 4;
+inline constexpr char kGo = 'g';
+inline constexpr char kEnd = 'e';
+
+}  // namespace bide::guard_protocol

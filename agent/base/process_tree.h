@@ -1,0 +1,87 @@
+// What runs on this machine, read from /proc: identities of processes, trees, and ends without exception.
+//
+// Threads: plain functions without state, any thread. Failures: a process that is gone is nullopt or false, never an
+// error; one that may not be signalled (another user's) stays in the answers, so that its name can be shown.
+// A pid can be used again: what is signalled is compared by its start time under a pidfd (pidfds hold the identity).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bide {
+
+// A process and no later one of the same number.
+struct ProcessKey {
+  int pid = 0;
+  std::uint64_t start = 0;  // clock ticks after the boot (field 22 of /proc/PID/stat)
+  auto operator<=>(const ProcessKey&) const = default;
+};
+
+struct ProcessInfo {
+  ProcessKey key;
+  int parent = 0;
+  int session = 0;
+  char state = '?';             // R S D T t … as in proc(5)
+  std::uint64_t cpu_ticks = 0;  // user and system time
+  std::string name;             // at most 15 bytes, what `ps` calls comm
+  [[nodiscard]] bool stopped() const { return state == 'T' || state == 't'; }
+};
+
+// The environment that the processes of a program run carry: how those are found that left their tree [K7].
+// Carries: BIDE_AGENT is `agent`, and BIDE_ATTEMPT or BIDE_STEP is a token of this run (and epoch, if one is named).
+struct AttemptMark {
+  std::string agent;       // the socket path in BIDE_AGENT
+  std::int64_t run = 0;    // 0: no mark, nothing carries it
+  std::int64_t epoch = 0;  // 0: any
+};
+
+// Who a process belongs to, by its own environment or that of an ancestor [A7].
+struct AttemptOf {
+  ProcessKey carrier;  // the process in whose environment the token was found
+  std::string agent;   // BIDE_AGENT
+  std::string token;   // BIDE_ATTEMPT, or BIDE_STEP of a step's command
+};
+
+// All that is to end: what is below `root` (not root itself), and what carries `mark` with all below that.
+struct TreeScope {
+  ProcessKey root;
+  AttemptMark mark;
+};
+
+// The mark of one attempt: `token` is BIDE_ATTEMPT, "bat_RUN_EPOCH_SECRET". Any other text: no mark.
+[[nodiscard]] AttemptMark attempt_mark(std::string_view agent, std::string_view token);
+// A new one at every boot of the machine; with ProcessKey it names a process for ever.
+[[nodiscard]] std::string boot_id();
+// nullopt: gone, or a zombie (its descriptors are closed and it runs nothing).
+[[nodiscard]] std::optional<ProcessInfo> read_process(int pid);
+[[nodiscard]] bool is_alive(const ProcessKey& key);
+// False: gone, another process by now, or not ours to signal.
+bool signal_process(const ProcessKey& key, int signal);
+// Everything below `pid`, parents before children, by the kernel's lists of children: cheap, and exact only when
+// nothing below starts processes meanwhile. Look again after a freeze, or use members().
+[[nodiscard]] std::vector<ProcessInfo> descendants(int pid);
+// Those of `tree` that have no child in it.
+[[nodiscard]] std::vector<ProcessInfo> leaves(const std::vector<ProcessInfo>& tree);
+// Everything in scope by one pass over /proc, parents before children. The caller itself is never in it.
+[[nodiscard]] std::vector<ProcessInfo> members(const TreeScope& scope);
+// SIGSTOP to all in scope until a pass finds nobody new; parents first, so that none sees its child stop.
+std::vector<ProcessInfo> freeze(const TreeScope& scope);
+// SIGCONT, children first.
+void thaw(const std::vector<ProcessInfo>& frozen);
+// One pass: freezes the scope, then SIGKILL, children first (an orphaned group must not get SIGHUP and wake) [V2].
+// Returns whom it found; call it until that is empty. Reaping is the parents' business.
+std::vector<ProcessInfo> kill_pass(const TreeScope& scope);
+// The same for a tree whose guard (`scope.root`) is not ours to speak to: root is killed after all below it [W7].
+// True: nothing was left when the pass began.
+bool kill_with_root(const TreeScope& scope);
+
+// Whether `pid` belongs to a program attempt of any agent: its own environment, then its ancestors' [A7].
+// The guard above each attempt carries the token, so no process below it can wash it off.
+[[nodiscard]] std::optional<AttemptOf> attempt_of(int pid);
+// The value of a variable as it was when the process was started; nullopt: not there, or not readable.
+[[nodiscard]] std::optional<std::string> environment_of(int pid, std::string_view name);
+
+}  // namespace bide
