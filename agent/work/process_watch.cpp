@@ -46,8 +46,8 @@ bool ProcessWatch::stop_and_look(const std::function<std::set<int>()>& waiting) 
   const auto tree = descendants(scope_.root.pid);
   const bool all_stopped = tree.size() == frozen_.size();
   const bool quiet = same_and_waiting(tree, waiting());
-  tree_ = tree;
   if (quiet && all_stopped && !tree.empty()) return true;
+  tree_.clear();  // the next look finds a change: the linger begins anew
   thaw();
   return false;
 }

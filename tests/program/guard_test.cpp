@@ -88,7 +88,10 @@ TEST_CASE("A program holds no descriptor of the agent, no blocked signal and a s
   const std::string log = attempt.log();
   CHECK(log.starts_with("0 1 2 3 "));  // 3 is the folder that ls reads
   CHECK(log.find("SigBlk:\t0000000000000000") != std::string::npos);
-  CHECK(log.find("SigIgn:\t0000000000000000") != std::string::npos);
+  INFO(log);
+  // glibc's posix_spawn leaves its own two (32 and 33) ignored.
+  CHECK((log.find("SigIgn:\t0000000180000000") != std::string::npos ||
+         log.find("SigIgn:\t0000000000000000") != std::string::npos));
   CHECK(log.find("leader") != std::string::npos);
 }
 
@@ -196,7 +199,7 @@ struct ForeignAgent {
     const auto below = descendants(agent->pid());
     agent->kill();
     for (const auto& process : below) {
-      if (process.name == "sleep") ::kill(process.key.pid, SIGKILL);
+      if (process.name == "sleep" && process.parent == agent->pid()) ::kill(process.key.pid, SIGKILL);
     }
   }
 };
