@@ -38,3 +38,10 @@ CREATE INDEX steps_leased       ON steps (lease_until)    WHERE status = 'starte
 
 CREATE TRIGGER steps_settled BEFORE UPDATE OF status, result ON steps
   WHEN OLD.status = 'completed' BEGIN SELECT RAISE(ABORT, 'a completed step never changes'); END;
+
+-- An id that has left the file never comes back (D2): whoever deletes the highest row leaves its number here.
+CREATE TRIGGER steps_id_mark AFTER DELETE ON steps WHEN NOT EXISTS (SELECT 1 FROM steps WHERE id > OLD.id)
+  BEGIN
+    INSERT INTO meta (key, value) VALUES ('id_mark:steps', OLD.id) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+     WHERE CAST(value AS INTEGER) < OLD.id;
+  END;

@@ -76,3 +76,10 @@ CREATE TABLE signals (
 ) STRICT;
 CREATE INDEX signals_unread   ON signals (run_id, name, id) WHERE consumed_by IS NULL;
 CREATE INDEX signals_consumed ON signals (consumed_by)      WHERE consumed_by IS NOT NULL;
+
+-- An id that has left the file never comes back (D2): whoever deletes the highest row leaves its number here.
+CREATE TRIGGER waits_id_mark AFTER DELETE ON waits WHEN NOT EXISTS (SELECT 1 FROM waits WHERE id > OLD.id)
+  BEGIN
+    INSERT INTO meta (key, value) VALUES ('id_mark:waits', OLD.id) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+     WHERE CAST(value AS INTEGER) < OLD.id;
+  END;

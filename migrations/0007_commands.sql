@@ -32,3 +32,10 @@ CREATE TABLE tokens (
   expires_at  INTEGER,
   revoked_at  INTEGER
 ) STRICT;
+
+-- An id that has left the file never comes back (D2): whoever deletes the highest row leaves its number here.
+CREATE TRIGGER events_id_mark AFTER DELETE ON events WHEN NOT EXISTS (SELECT 1 FROM events WHERE id > OLD.id)
+  BEGIN
+    INSERT INTO meta (key, value) VALUES ('id_mark:events', OLD.id) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+     WHERE CAST(value AS INTEGER) < OLD.id;
+  END;

@@ -2,34 +2,14 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "agent/base/clock.h"
 #include "db/store.h"
+#include "tests/support/temp_dir.h"
 
 namespace bide::db {
-
-// A directory below the system's temporary one, removed with all that is in it.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "bide-db-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = pattern;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline constexpr std::array<EmbeddedFile, 2> kTestMigrations{{
     {"0001_meta.sql",
@@ -37,17 +17,17 @@ inline constexpr std::array<EmbeddedFile, 2> kTestMigrations{{
     {"0002_things.sql",
      "CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, bytes BLOB) STRICT;\n"
      "CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT NOT NULL) STRICT;\n"
-     "CREATE TRIGGER events_mark AFTER DELETE ON events WHEN NOT EXISTS (SELECT 1 FROM events WHERE id > OLD.id)\n"
-     "BEGIN\n"
-     "  INSERT INTO meta (key, value) VALUES ('id_mark:events', OLD.id) ON CONFLICT (key) DO UPDATE\n"
-     "     SET value = excluded.value WHERE CAST(value AS INTEGER) < CAST(excluded.value AS INTEGER);\n"
-     "END;\n"},
+     "CREATE TRIGGER events_id_mark AFTER DELETE ON events WHEN NOT EXISTS (SELECT 1 FROM events WHERE id > OLD.id)\n"
+     "  BEGIN\n"
+     "    INSERT INTO meta (key, value) VALUES ('id_mark:events', OLD.id) ON CONFLICT (key) DO UPDATE\n"
+     "       SET value = excluded.value WHERE CAST(value AS INTEGER) < OLD.id;\n"
+     "  END;\n"},
 }};
 
 class TestStore {
  public:
   explicit TestStore(bool threaded = true, std::string vfs = {}) {
-    options_.directory = dir_.path();
+    options_.directory = dir_.str();
     options_.threaded = threaded;
     options_.vfs = std::move(vfs);
     options_.migrations = kTestMigrations;
@@ -55,8 +35,9 @@ class TestStore {
   }
   void open() { store_ = std::make_unique<Store>(options_, clock_); }
   void close() { store_.reset(); }
+  [[nodiscard]] bool is_open() const { return store_ != nullptr; }
   [[nodiscard]] StoreOptions& options() { return options_; }
-  [[nodiscard]] const std::string& path() const { return dir_.path(); }
+  [[nodiscard]] std::string path() const { return dir_.str(); }
   Store* operator->() { return store_.get(); }
   Store& operator*() { return *store_; }
 
@@ -70,7 +51,7 @@ class TestStore {
   }
 
  private:
-  TempDir dir_;
+  test::TempDir dir_;
   SystemClock clock_;
   StoreOptions options_;
   std::unique_ptr<Store> store_;

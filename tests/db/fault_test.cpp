@@ -1,0 +1,261 @@
+// What the store does when the disk fails, fills up or loses power. The disk is VfsShim.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "agent/base/errors.h"
+#include "agent/base/limits.h"
+#include "db/connection.h"
+#include "tests/db/store_fixture.h"
+#include "tests/support/eventually.h"
+#include "tests/support/vfs_shim.h"
+
+namespace bide::db {
+namespace {
+
+using test::DiskFault;
+using test::DiskOp;
+using test::eventually;
+using test::Loss;
+using test::VfsShim;
+
+std::int64_t note(Store& store, std::string_view text, Purpose purpose = Purpose::normal) {
+  return store.write(
+      [text](Tx& tx) {
+        Query(tx, "INSERT INTO notes (text) VALUES (?)").bind(text).run();
+        return tx.last_insert_id();
+      },
+      purpose);
+}
+
+std::set<std::string> notes(Store& store) {
+  return store.read([](ReadTx& tx) {
+    std::set<std::string> all;
+    Query q(tx, "SELECT text FROM notes ORDER BY id");
+    while (q.next()) all.insert(q.text(0));
+    return all;
+  });
+}
+
+void check_whole(Store& store) {
+  store.read([](ReadTx& tx) { CHECK(Query(tx, "PRAGMA integrity_check").one().text(0) == "ok"); });
+}
+
+// Holds the writer inside a job until it is let go, so that what is queued meanwhile becomes one batch.
+class Gate {
+ public:
+  explicit Gate(Store& store) {
+    store.submit(
+        [this](Tx&) {
+          inside_.set_value();
+          go_.get_future().wait();
+        },
+        [](const auto&) {});
+    inside_.get_future().wait();
+  }
+  void open() { go_.set_value(); }
+
+ private:
+  std::promise<void> inside_;
+  std::promise<void> go_;
+};
+
+TEST_CASE("[N87] two jobs in one batch whose COMMIT fails on its sync, and nobody is answered") {
+  VfsShim disk("n87");
+  TestStore t(false, disk.name());  // made without faults
+  t.close();
+  std::atomic<int> fatal{0};
+  std::atomic<int> answered_before_fatal{0};
+  std::atomic<int> answers{0};
+  std::atomic<int> bells{0};
+  t.options().threaded = true;
+  t.options().on_fatal = [&](const std::string&) {
+    answered_before_fatal = answers.load();
+    ++fatal;
+  };
+  t.open();
+  note(*t, "acknowledged");
+  Gate gate(*t);
+  std::atomic<int> faults{0};
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 2; ++i) {
+    callers.emplace_back([&, i] {
+      try {
+        t->write([&, i](Tx& tx) {
+          Query(tx, "INSERT INTO notes (text) VALUES (?)").bind("in doubt " + std::to_string(i)).run();
+          tx.after_commit([&] { ++bells; });
+        });
+      } catch (const StorageFault&) {
+        ++faults;
+      }
+      ++answers;
+    });
+  }
+  eventually([&] { return t->health().queued_jobs == 2; }, "both jobs are queued");
+  // The gate's own batch changes nothing and syncs nothing.
+  disk.fail({.op = DiskOp::sync, .suffix = "-wal"});
+  gate.open();
+  callers.clear();
+  CHECK(faults == 2);
+  CHECK(fatal == 1);
+  CHECK(answered_before_fatal == 0);
+  CHECK(bells == 0);
+  CHECK(t->health().failed);
+  CHECK_THROWS_AS(note(*t, "afterwards"), StorageFault);
+  CHECK_THROWS_AS(notes(*t), StorageFault);
+  const std::uint64_t written = disk.bytes_written();
+  t.close();
+  CHECK(disk.bytes_written() == written);  // sticky: nothing more is written, not by closing either
+  disk.crash(Loss::all);
+  t.open();
+  CHECK(notes(*t).contains("acknowledged"));
+  CHECK_FALSE(notes(*t).contains("afterwards"));
+  check_whole(*t);
+}
+
+TEST_CASE("[N119] disk full at a COMMIT, decisions on the reserve, and normal again by itself") {
+  VfsShim disk("n119");
+  TestStore t(true, disk.name());
+  const std::string reserve = t.path() + "/bide.reserve";
+  note(*t, "before");
+  disk.limit(disk.used() + 200'000, reserve);
+  disk.limit(disk.used() + 20'000, reserve);
+  const std::string big(100'000, 'x');
+  CHECK_THROWS_AS(note(*t, big), StorageFull);
+  CHECK(t->health().storage_full);
+  CHECK_THROWS_AS(note(*t, "small"), StorageFull);  // refused without a try
+  CHECK(notes(*t) == std::set<std::string>{"before"});  // reads go on
+  note(*t, "decided", Purpose::decision);
+  CHECK_FALSE(std::filesystem::exists(reserve));
+  note(*t, "decided too", Purpose::decision);
+  std::atomic<int> rode{0};
+  t->ride([](Tx&) {}, [&](const auto& error) { rode = error ? 1 : 2; });
+  eventually([&] { return rode == 1; }, "a rider is refused");
+  CHECK_FALSE(t->health().failed);
+  disk.limit(0);
+  eventually([&] { return !t->health().storage_full; }, "normal again");
+  CHECK(std::filesystem::file_size(reserve) == limits::kReserveBytes);
+  note(*t, big);
+  CHECK(notes(*t) == std::set<std::string>{"before", "decided", "decided too", big});
+  check_whole(*t);
+}
+
+TEST_CASE("[N119] disk full at a checkpoint is nothing fatal") {
+  VfsShim disk("n119c");
+  TestStore t(true, disk.name());
+  const std::string big(500'000, 'x');
+  for (int i = 0; i < 4; ++i) note(*t, big + std::to_string(i));
+  disk.fail({.op = DiskOp::write, .full = true, .for_ever = true, .suffix = ".db"});
+  for (int i = 4; i < 40; ++i) note(*t, big + std::to_string(i));  // passes the 8 MB twice
+  eventually([&] { return disk.faults_given() >= 3; }, "checkpoints, also the idle one, met a full disk");
+  CHECK_FALSE(t->health().failed);
+  CHECK(t->health().wal_bytes > limits::kCheckpointBytes);
+  disk.heal();
+  eventually([&] { return t->health().wal_bytes == 0; }, "the WAL is emptied when going idle");
+  CHECK(notes(*t).size() == 40);
+  check_whole(*t);
+}
+
+TEST_CASE("an I/O error in a checkpoint ends the store") {
+  VfsShim disk("ckpt-io");
+  TestStore t(false, disk.name());
+  t.close();
+  std::atomic<int> fatal{0};
+  t.options().threaded = true;
+  t.options().on_fatal = [&](const std::string&) { ++fatal; };
+  t.open();
+  note(*t, "kept");
+  disk.fail({.op = DiskOp::sync, .for_ever = true, .suffix = ".db"});
+  eventually([&] { return fatal == 1; }, "the idle checkpoint failed");
+  CHECK_THROWS_AS(note(*t, "no"), StorageFault);
+  t.close();
+  disk.crash();
+  disk.heal();
+  t.open();
+  CHECK(notes(*t) == std::set<std::string>{"kept"});
+}
+
+// Runs a fixed piece of work; returns what was acknowledged.
+std::set<std::string> work(Store& store, const std::string& prefix) {
+  std::set<std::string> acknowledged;
+  for (int i = 0; i < 12; ++i) {
+    const std::string text = prefix + std::to_string(i) + std::string(static_cast<std::size_t>(i) * 700, 'y');
+    try {
+      note(store, text);
+      acknowledged.insert(text);
+    } catch (const StorageFault&) {
+    } catch (const StorageFull&) {
+    }
+  }
+  return acknowledged;
+}
+
+TEST_CASE("[N84] the n-th operation fails, once or for ever, and what was acknowledged is there") {
+  int reached = 0;
+  for (const DiskOp op : {DiskOp::write, DiskOp::sync, DiskOp::read, DiskOp::truncate, DiskOp::shm, DiskOp::open}) {
+    for (const bool full : {false, true}) {
+      if (full && op != DiskOp::write) continue;
+      for (const bool for_ever : {false, true}) {
+        for (const bool after : {false, true}) {
+          for (std::uint64_t n = 1; n < 200; ++n) {
+            VfsShim disk("io-loop", n);
+            TestStore t(false, disk.name());
+            std::set<std::string> expected = work(*t, "a");
+            t.close();
+            t.options().on_fatal = [](const std::string&) {};
+            disk.fail({.op = op, .nth = n, .full = full, .for_ever = for_ever, .after = after});
+            try {
+              t.open();
+              expected.merge(work(*t, "b"));
+            } catch (const StorageFault&) {
+            } catch (const StorageFull&) {
+            } catch (const CorruptData&) {  // what a failed read left
+            }
+            const bool hit = disk.faults_given() > 0;
+            if (t.is_open()) t.close();
+            disk.heal();
+            disk.crash(n % 2 == 0 ? Loss::all : Loss::some, n);
+            t.open();
+            const std::set<std::string> there = notes(*t);
+            for (const std::string& text : expected) {
+              if (!there.contains(text)) FAIL("lost " << text.substr(0, 3) << " op " << static_cast<int>(op) << " n " << n);
+            }
+            check_whole(*t);
+            if (!hit) break;
+            ++reached;
+          }
+        }
+      }
+    }
+  }
+  CHECK(reached > 150);
+}
+
+TEST_CASE("[N84] power loss at any point keeps every acknowledged write, torn sectors included") {
+  VfsShim disk("power");
+  TestStore t(false, disk.name());
+  std::set<std::string> expected;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const std::string prefix = std::to_string(seed) + "-";
+    for (std::uint64_t i = 0; i <= seed % 7; ++i) {
+      const std::string text = prefix + std::to_string(i) + std::string((seed * 977 + i * 331) % 9000, 'z');
+      note(*t, text);
+      expected.insert(text);
+    }
+    if (seed % 5 == 0) t.close();  // a checkpoint, then power loss
+    disk.crash(seed % 3 == 0 ? Loss::all : Loss::some, seed);
+    t.close();
+    t.open();
+    if (seed % 20 == 0) {
+      REQUIRE(notes(*t) == expected);
+      check_whole(*t);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bide::db
