@@ -20,13 +20,13 @@ class Doorbell {
   // True: rung (and reset). False: the time passed first.
   bool wait_for(std::chrono::milliseconds longest) NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock lock(mutex_);
-    const bool rung = condition_.wait_for(lock, longest, [this] { return rung_; });
+    const bool rung = condition_.wait_for(lock, longest, [this]() NO_THREAD_SAFETY_ANALYSIS { return rung_; });
     rung_ = false;
     return rung;
   }
   void wait() NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock lock(mutex_);
-    condition_.wait(lock, [this] { return rung_; });
+    condition_.wait(lock, [this]() NO_THREAD_SAFETY_ANALYSIS { return rung_; });
     rung_ = false;
   }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace bide::test {
 namespace {
@@ -116,13 +117,13 @@ JsonTree JsonGenerator::tree(std::size_t depth) {
       break;
     case 4:
       out.kind = JsonTree::Kind::array;
-      for (std::size_t i = below(5); i > 0; --i) out.members.emplace_back("", tree(depth - 1));
+      for (std::size_t i = below(5); i > 0; --i) out.members.push_back({"", tree(depth - 1)});
       break;
     default: {
       out.kind = JsonTree::Kind::object;
       std::set<std::string> keys;
       for (std::size_t i = below(7); i > 0; --i) keys.insert(string());
-      for (const std::string& key : keys) out.members.emplace_back(key, tree(depth - 1));
+      for (const std::string& key : keys) out.members.push_back({key, tree(depth - 1)});
     }
   }
   return out;

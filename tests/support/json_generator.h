@@ -2,19 +2,24 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "agent/base/random.h"
 
 namespace bide::test {
 
+struct JsonMember;
+
 // A JSON value. Numbers are kept as they are written, strings as their UTF-8 value.
 struct JsonTree {
   enum class Kind { literal, number, string, array, object };
   Kind kind = Kind::literal;
-  std::string text = "null";                              // literal, number, string
-  std::vector<std::pair<std::string, JsonTree>> members;  // object (keys differ), array (no keys)
+  std::string text = "null";        // literal, number, string
+  std::vector<JsonMember> members;  // object (keys differ), array (no keys)
+};
+struct JsonMember {
+  std::string key;
+  JsonTree value;
 };
 
 class JsonGenerator {

@@ -1,0 +1,27 @@
+# Targets that check the house: `headers` compiles each header alone, `check` runs everything but the long tests.
+file(GLOB_RECURSE bide_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
+     ${CMAKE_SOURCE_DIR}/agent/*.h ${CMAKE_SOURCE_DIR}/db/*.h ${CMAKE_SOURCE_DIR}/web/*.h)
+set(header_units)
+foreach(header ${bide_headers})
+  string(REPLACE "/" "_" unit ${header})
+  set(unit ${CMAKE_BINARY_DIR}/headers/${unit}.cpp)
+  # Twice: #pragma once is there, too.
+  file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${header}\"\n#include \"${header}\"\n" @ONLY)
+  list(APPEND header_units ${unit})
+endforeach()
+add_library(headers OBJECT EXCLUDE_FROM_ALL ${header_units})
+target_link_libraries(headers PRIVATE bide_options nlohmann_json::nlohmann_json)
+set_target_properties(headers PROPERTIES UNITY_BUILD OFF)
+
+if(BIDE_TESTS)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  # The binary directory must have been built by the compiler whose commands clang-tidy reads.
+  add_custom_target(check
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tests/house/format.py
+    COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target all
+    COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target headers
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tests/house/tidy.py ${CMAKE_BINARY_DIR}
+    COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -LE long
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}
+    USES_TERMINAL VERBATIM)
+endif()
