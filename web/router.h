@@ -1,0 +1,66 @@
+// The table of routes: method and path pattern → handler. "/v1/runs/{id}/journal" captures one whole segment as `id`.
+// Filled while the agent is wired together, then constant: any thread may ask.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "web/request.h"
+
+namespace bide::web {
+
+using Handler = std::function<Response(Request&)>;
+
+// Which threads a route's requests run on. Those that wait are counted apart, so that they never starve the others.
+enum class Lane {
+  shorts,     // answers in the time of a commit
+  waits,      // may stay open for long
+  preferred,  // waits when the request says `Prefer: wait=…`
+  health,     // keeps its own threads: answers when everything else is full
+};
+
+struct Route {
+  std::string method;
+  std::string pattern;
+  Handler handler;
+  Scope scope = kAdmin;
+  Lane lane = Lane::shorts;
+  bool open = false;  // true: no credential is asked for
+  std::vector<std::string> segments;
+};
+
+struct Matched {
+  const Route* route = nullptr;
+  std::vector<std::pair<std::string, std::string>> captures;
+};
+struct NoSuchPath {};
+struct NoSuchMethod {
+  std::string allow;  // "GET, HEAD, OPTIONS"
+};
+
+class Router {
+ public:
+  void get(std::string pattern, Scope scope, Handler handler, Lane lane = Lane::shorts);
+  void post(std::string pattern, Scope scope, Handler handler, Lane lane = Lane::shorts);
+  void del(std::string pattern, Scope scope, Handler handler);
+  // Without a credential: the page's files, health, the meaning of errors.
+  void open(std::string pattern, Handler handler, Lane lane = Lane::shorts);
+  void open_post(std::string pattern, Handler handler);
+  void add(Route route);
+
+  // `path` as sent. A segment that does not decode to UTF-8 matches nothing. HEAD finds GET's routes.
+  [[nodiscard]] std::variant<Matched, NoSuchPath, NoSuchMethod> match(std::string_view method,
+                                                                      std::string_view path) const;
+  // Methods of a path, with HEAD and OPTIONS; empty if there is no such path.
+  [[nodiscard]] std::string allow(std::string_view path) const;
+  [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
+
+ private:
+  std::vector<Route> routes_;
+};
+
+}  // namespace bide::web

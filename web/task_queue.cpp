@@ -1,0 +1,93 @@
+#include "web/task_queue.h"
+
+#include <system_error>
+
+namespace bide::web {
+
+TaskQueue::TaskQueue(int threads, std::size_t queued, std::chrono::milliseconds linger)
+    : most_threads_(threads), most_queued_(queued), linger_(linger) {}
+
+TaskQueue::~TaskQueue() { close(); }
+
+bool TaskQueue::add_thread() {
+  alive_.emplace_back();
+  const auto self = std::prev(alive_.end());
+  try {
+    *self = std::thread([this, self] { work(self); });
+  } catch (const std::system_error&) {
+    alive_.erase(self);
+    return false;
+  }
+  ++threads_here_;
+  return true;
+}
+
+bool TaskQueue::try_run(std::function<void()> task) {
+  reap();
+  Lock lock(mutex_);
+  if (closed_) return false;
+  const std::size_t waiting = tasks_.size();
+  if (waiting >= static_cast<std::size_t>(idle_)) {
+    const bool more = threads_here_ < most_threads_ && add_thread();
+    if (!more && (threads_here_ == 0 || waiting - static_cast<std::size_t>(idle_) >= most_queued_)) return false;
+  }
+  tasks_.push_back(std::move(task));
+  work_to_do_.notify_one();
+  return true;
+}
+
+void TaskQueue::work(Threads::iterator self) NO_THREAD_SAFETY_ANALYSIS {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    const bool found = work_to_do_.wait_for(lock, linger_, [this] { return closed_ || !tasks_.empty(); });
+    --idle_;
+    if (!tasks_.empty()) {
+      auto task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+      continue;
+    }
+    if (closed_ || !found) break;
+  }
+  --threads_here_;
+  left_.splice(left_.end(), alive_, self);
+  left_some_.notify_all();
+}
+
+void TaskQueue::reap() {
+  Threads ended;
+  {
+    Lock lock(mutex_);
+    ended.swap(left_);
+  }
+  for (std::thread& one : ended) one.join();
+}
+
+void TaskQueue::close() NO_THREAD_SAFETY_ANALYSIS {
+  {
+    Lock lock(mutex_);
+    closed_ = true;
+  }
+  work_to_do_.notify_all();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    left_some_.wait(lock, [this] { return !left_.empty() || alive_.empty(); });
+    if (left_.empty()) return;
+    Threads ended;
+    ended.swap(left_);
+    lock.unlock();
+    for (std::thread& one : ended) one.join();
+    lock.lock();
+  }
+}
+
+int TaskQueue::busy() const {
+  Lock lock(mutex_);
+  return threads_here_ - idle_;
+}
+
+}  // namespace bide::web
