@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Everything that a change must pass, from a fresh clone: installs what is missing, builds plainly, with the address
+# and undefined-behaviour sanitizers, and with the thread sanitizer (the floors that have threads), and runs all tests
+# of the three builds but those labelled long or bench. Ends with CTest's summary of all; exit code 0 if all passed.
+#   packaging/test.sh [--fast]      --fast: the plain build only
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+
+# shellcheck source=packaging/packages.sh
+. packaging/packages.sh
+# shellcheck disable=SC2086
+bide_need_packages $BIDE_PACKAGES_BUILD $BIDE_PACKAGES_TEST
+
+presets=(dev asan tsan)
+[ "${1:-}" = --fast ] && presets=(dev)
+
+cores=$(nproc)
+started=$SECONDS
+together=$root/build-test
+mkdir -p "$together"
+: >"$together/CTestTestfile.cmake"
+for preset in "${presets[@]}"; do
+  begin=$SECONDS
+  directory=$root/build-$preset
+  [ "$preset" = dev ] && directory=$root/build
+  echo "== build $preset"
+  cmake --preset "$preset" >"$together/configure-$preset.log" 2>&1 || { cat "$together/configure-$preset.log"; exit 1; }
+  ninja -C "$directory" -j "$cores" >"$together/build-$preset.log" 2>&1 ||
+    { grep -v '^\[' "$together/build-$preset.log" | tail -n 200; exit 1; }
+  echo "   $((SECONDS - begin)) s"
+  echo "subdirs(\"$directory\")" >>"$together/CTestTestfile.cmake"
+done
+
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1
+# One run over the three builds, so that there is one summary. The sanitizers' tests carry their name in front.
+status=0
+ctest --test-dir "$together" -j "$cores" --output-on-failure --no-tests=error -LE '^(long|bench)$' || status=$?
+echo "== $((SECONDS - started)) s in all, exit code $status" >&2
+exit "$status"
