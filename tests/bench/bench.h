@@ -1,0 +1,37 @@
+// bide-bench: what the benchmarks share. Each is a function of Options that fills a Report; main.cpp prints it.
+// Ratios come first: absolute figures belong to the machine, and both sides of a ratio run in turns in one run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bide::bench {
+
+struct Options {
+  std::string directory;  // on the disk that is to be measured
+  double seconds = 1.0;   // of one turn
+  int rounds = 3;         // turns of each side
+  std::vector<int> producers = {1, 16, 64, 256};
+};
+
+struct Figure {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::string goal;  // what performance.md wants, empty without one
+};
+
+struct Report {
+  std::string title;
+  std::vector<Figure> figures;
+};
+
+// The store's group commit against a bare SQLite loop of the same rows, settings and batch sizes.
+[[nodiscard]] Report store_benchmark(const Options& options);
+
+// Seconds that passed, and the median of several turns.
+[[nodiscard]] double now_seconds();
+[[nodiscard]] double median(std::vector<double> values);
+
+}  // namespace bide::bench
