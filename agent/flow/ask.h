@@ -22,7 +22,7 @@ struct StepAsk {
   kernel::Effect effect = kernel::Effect::non_idempotent;
   std::string request = "null";     // checked JSON: its canonical form is hashed [J4]
   std::int64_t retries = 0;         // attempts = retries + 1 [E2]
-  DurationMs backoff = limits::kRetryFirstMs;  // doubling, at most limits::kRetryMaxMs
+  DurationMs backoff = 0;           // 0: 1 s, doubling, at most 5 min, ±20 % [E2]; else this, each time
   DurationMs timeout = 0;           // 0: none
   bool fail_on_timeout = false;     // E5
   std::optional<std::string> probe;       // programs: a shell string; native: any text, the Context has the function

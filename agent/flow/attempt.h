@@ -8,6 +8,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,18 +30,20 @@ struct AttemptOptions {
   Style style = Style::native;
   DurationMs inline_sleep = limits::kInlineSleepMs;  // A5
   bool allow_default_approved = false;               // A4: the manifest's permission
+  DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::function<void()> on_ring;  // called by ring() and at a change of closing; obeys the rules of bells [C2]
   std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
 };
 
-class Attempt {
+class Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  // Loads run and journal. The fence is the claim's.
+  // Loads run and journal. The fence is the claim's. Held by shared_ptr: bells may outlive the driver.
   Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptOptions options);
 
   [[nodiscard]] const kernel::RunRow& run() const { return run_; }
   [[nodiscard]] const kernel::Fence& fence() const { return fence_; }
   [[nodiscard]] Style style() const { return options_.style; }
+  [[nodiscard]] TimeMs now() const { return store_.now(); }
 
   // -- What code asks. Positions: native code's are counted by the branch; programs' by V3.
   [[nodiscard]] Outcome begin_step(const StepAsk& ask, const Caller& caller = {});
@@ -96,37 +100,42 @@ class Attempt {
   void branch_began();
   void branch_ended();
 
+  // Verbs whose process hung up while they waited (programs: V1 turns that into the run's end).
+  [[nodiscard]] int vanished() const;
+
   // The result that a program set so far; the last one wins.
   void set_result(std::string result);
   [[nodiscard]] std::optional<std::string> result() const;
 
  private:
-  struct Located {
-    Entry* entry = nullptr;
-    bool fresh = false;
-  };
-  // Each of the following expects mutex_ to be held, and gives it up while it writes or waits.
+  // The following hold mutex_ through the guard, and give it up while they write or wait.
   using Guard = std::unique_lock<Mutex>;
-  [[nodiscard]] std::variant<Located, Outcome> locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask);
-  [[nodiscard]] std::string position_of(kernel::StepKind kind, const StepAsk& ask, std::string& place);
-  [[nodiscard]] std::optional<Outcome> mismatch(Guard& guard, kernel::StepKind kind, const StepAsk& ask, Entry* entry,
+  [[nodiscard]] std::variant<Entry*, Outcome> locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask);
+  [[nodiscard]] std::optional<Outcome> mismatch(Guard& guard, kernel::StepKind kind, const StepAsk& ask, const Entry* entry,
                                                 std::string_view place, std::string_view position);
   [[nodiscard]] Outcome drive_step(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome drive_wait(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome execute(Guard& guard, Entry& entry, const Caller& caller);
-  [[nodiscard]] std::optional<Outcome> resolve_doubt(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] std::optional<Outcome> in_doubt(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] Outcome record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> open_wait(Guard& guard, Entry& entry, const WaitAsk& ask);
   [[nodiscard]] std::optional<Outcome> block(Guard& guard, Entry& entry, const Caller& caller, std::optional<TimeMs> until,
-                                             WaitId wait);
-  [[nodiscard]] Outcome settled_outcome(Entry& entry);
-  [[nodiscard]] Outcome end_locked(Guard& guard, std::string error_json);
-  [[nodiscard]] Outcome lost(Guard& guard);
+                                             WaitId wait, bool holds_run = false);
+  void ride_intent(Entry& entry);
+  [[nodiscard]] Outcome settle(Entry& entry, std::string result);
+  [[nodiscard]] Outcome end_locked(Guard& guard, std::string_view error_json);
+  [[nodiscard]] Outcome lost();
+  void stop_executing(Entry& entry);
   void suspend_if_all_wait(Guard& guard);
-  bool suspend_locked(Guard& guard);
+  void suspend_locked(Guard& guard);
   void close_locked(Closing why);
   void refresh_locked(Guard& guard);
+  [[nodiscard]] Outcome closed_outcome(Entry& entry);
   [[nodiscard]] kernel::StepIntent intent_of(const Entry& entry) const;
-  [[nodiscard]] bool take_reset();
+  // Runs a job of the store without the lock; waits and tries again while the disk is full or the file is locked [C4].
+  template <class Job>
+  auto persist(Guard& guard, Job job, db::Purpose purpose = db::Purpose::normal);
 
   // Constant after construction.
   db::Store& store_;
@@ -135,27 +144,31 @@ class Attempt {
   const AttemptOptions options_;
   kernel::RunRow run_;
 
+  // Guarded by mutex_.
+  struct Waiter {
+    Entry* entry = nullptr;
+    WaitId wait;             // invalid: a retry's backoff
+    int pid = 0;
+    bool may_suspend = false;
+  };
   mutable Mutex mutex_;
   Condition changed_;
-  std::optional<Journal> journal_ GUARDED_BY(mutex_);
-  Closing closing_ GUARDED_BY(mutex_) = Closing::open;
-  bool cancelled_ GUARDED_BY(mutex_) = false;
-  bool reset_marks_ GUARDED_BY(mutex_) = false;  // recoveries or re-drive marks stand on the run [K6, W5]
-  int executing_ GUARDED_BY(mutex_) = 0;
-  int branches_ GUARDED_BY(mutex_) = 1;
-  int waiting_ GUARDED_BY(mutex_) = 0;      // calls that wait and may be suspended
-  int busy_waits_ GUARDED_BY(mutex_) = 0;   // inline sleeps: hold the run
-  struct Waiter {
-    Entry* entry;
-    WaitId wait;
-    int pid;
-    bool may_suspend;
-  };
-  std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
-  std::map<std::string, std::int64_t> counts_ GUARDED_BY(mutex_);  // n of a place, or seq of a branch
-  std::optional<std::string> result_ GUARDED_BY(mutex_);
+  Journal journal_;
+  std::map<std::string, std::int64_t> counts_;  // n of a place, or seq of a branch
+  std::vector<Waiter*> waiters_;
+  std::optional<std::string> result_;
+  Closing closing_ = Closing::open;
+  bool cancelled_ = false;
+  bool reset_marks_ = false;  // recoveries or a re-drive mark stand on the run [K6, W5]
+  bool suspending_ = false;
+  int executing_ = 0;
+  int branches_ = 1;
+  int vanished_ = 0;           // callers that hung up in a wait
+  TimeMs loaded_at_ = 0;
+  std::uint64_t changes_ = 0;
+
   std::atomic<bool> rung_{false};
-  std::uint64_t changes_ GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> refused_{false};  // a riding intent was refused [J1]
 };
 
 // J6 and the hash of a request.

@@ -1,0 +1,289 @@
+#include "agent/flow/attempt.h"
+
+#include <algorithm>
+
+#include "agent/base/hash.h"
+#include "agent/base/json.h"
+#include "agent/flow/attempt_impl.h"
+#include "agent/flow/nondeterminism.h"
+#include "agent/flow/position.h"
+#include "agent/kernel/claims.h"
+
+namespace bide::flow {
+
+std::string request_hash(std::string_view request) { return sha256(json::canonical(request)); }
+
+std::string error_json(std::string_view code, std::string_view message) {
+  return json::Writer().begin_object().member("code", std::string(code)).member("message", std::string(message)).end_object().take();
+}
+
+namespace {
+
+struct Loaded {
+  kernel::RunRow run;
+  std::vector<kernel::StepRow> journal;
+  bool marks = false;
+};
+
+Loaded load(db::ReadTx& tx, RunId id) {
+  Loaded loaded;
+  auto row = kernel::read_run(tx, id);
+  if (!row) throw Bug("attempt: the claimed run is not there");
+  loaded.run = std::move(*row);
+  loaded.journal = kernel::load_journal(tx, id);
+  db::Query q(tx, "SELECT redrive_at IS NOT NULL FROM runs WHERE id = ?");
+  loaded.marks = loaded.run.recoveries > 0 || q.bind(id).one().integer(0) != 0;
+  return loaded;
+}
+
+}  // namespace
+
+Attempt::Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptOptions options)
+    : store_(store), random_(random), fence_(std::move(fence)), options_(std::move(options)), journal_({}) {
+  Loaded loaded = store_.read([&](db::ReadTx& tx) { return load(tx, fence_.run); });
+  run_ = std::move(loaded.run);
+  journal_ = Journal(std::move(loaded.journal));
+  reset_marks_ = loaded.marks;
+  cancelled_ = run_.cancel_requested_at.has_value();
+  loaded_at_ = store_.now();
+}
+
+kernel::StepIntent Attempt::intent_of(const Entry& entry) const {
+  kernel::StepIntent intent;
+  intent.position = entry.row.position;
+  intent.seq = entry.row.seq;
+  intent.kind = entry.row.kind;
+  intent.name = entry.row.name;
+  intent.effect = entry.row.effect;
+  intent.request = entry.row.request;
+  intent.request_hash = entry.row.request_hash;
+  intent.nonce = entry.row.nonce.value_or("");
+  intent.caller_hash = entry.row.caller_hash;
+  intent.retries = entry.ask.retries;
+  intent.compensate = entry.ask.compensate;
+  intent.assume = entry.ask.assume;
+  return intent;
+}
+
+// J4, V3: does what is asked fit what is recorded there?
+std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, const StepAsk& ask, const Entry* entry,
+                                         std::string_view place, std::string_view position) {
+  const Attempted attempted{std::string(position), kind, ask};
+  const std::string hash = request_hash(ask.request);
+  const std::string caller = ask.caller.empty() ? "" : sha256(ask.caller);
+  const auto differs = [&](std::string_view message) { return end_locked(guard, nondeterminism(run_.id, entry, attempted, message)); };
+  if (entry == nullptr) {
+    if (kind != kernel::StepKind::step || ask.effect != kernel::Effect::non_idempotent || options_.style != Style::program) return std::nullopt;
+    const Entry* twin = journal_.unasked_with(hash, fence_.epoch);
+    if (twin == nullptr) return std::nullopt;
+    return end_locked(guard, nondeterminism(run_.id, twin, attempted,
+                                            "The same request was done under another position, which this attempt did not ask for: "
+                                            "the key or name was " + twin->row.position + " and is " + std::string(position) +
+                                            ". Use a key that is the same in every attempt."));
+  }
+  const kernel::StepRow& row = entry->row;
+  const bool same_request = row.request_hash == hash;
+  if (row.kind == kind && row.name == ask.name && row.effect == ask.effect && same_request) {
+    const bool moved = options_.style == Style::program && !caller.empty() && row.caller_hash != caller &&
+                       journal_.sibling_from(place, entry, caller) != nullptr;
+    if (!moved) return std::nullopt;
+  } else if (options_.style != Style::program || journal_.sibling_with(place, entry, hash) == nullptr) {
+    return differs(row.name == ask.name && row.kind == kind && row.effect == ask.effect
+                       ? "The request at this position is another one than was recorded."
+                       : "The code asks for another entry than was recorded at this position.");
+  }
+  return end_locked(guard, error_json("AmbiguousPosition", "Several entries of \"" + ask.name +
+                                                               "\" came back in another order: give each --key."));
+}
+
+std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask) {
+  if (closing_ != Closing::open) return Outcome(Closed{closing_});
+  refresh_locked(guard);
+  if (closing_ != Closing::open) return Outcome(Closed{closing_});
+  std::string place;
+  std::string position;
+  if (options_.style == Style::native) {
+    const std::int64_t seq = ++counts_[ask.branch];
+    position = native_position(ask.branch, seq);
+    place = position.substr(0, position.rfind('/'));
+  } else {
+    place = program_place(ask.branch, kind, ask.name, ask.key);
+    if (journal_.place_open(place)) {
+      return end_locked(guard, error_json("AmbiguousPosition", "Two open verbs are called \"" + ask.name + "\": give each --key."));
+    }
+    position = program_position(ask.branch, kind, ask.name, ask.key, ++counts_[place]);
+  }
+  Entry* entry = journal_.find(position);
+  if (auto refusal = mismatch(guard, kind, ask, entry, place, position)) return std::move(*refusal);
+  if (entry == nullptr) {
+    if (cancelled_) return Outcome(Closed{Closing::cancelled});
+    if (journal_.size() >= static_cast<std::size_t>(limits::kStepsPerRun)) {
+      return end_locked(guard, error_json("TooManySteps", "A run has at most 100000 steps."));
+    }
+    kernel::StepRow row;
+    row.position = position;
+    row.seq = journal_.next_seq();
+    row.kind = kind;
+    row.name = ask.name;
+    row.effect = ask.effect;
+    row.request = ask.request;
+    row.request_hash = request_hash(ask.request);
+    if (!ask.caller.empty()) row.caller_hash = sha256(ask.caller);
+    row.epoch = fence_.epoch;
+    row.retries = ask.retries;
+    entry = &journal_.add(std::move(row), place);
+  }
+  entry->visited = true;
+  entry->open = true;
+  entry->ask = ask;
+  return entry;
+}
+
+Outcome Attempt::end_locked(Guard& guard, std::string_view error) {
+  const bool held = persist(guard, [&](db::Tx& tx) { return kernel::record_error(tx, fence_, error, tx.now()); });
+  if (!held) return lost();
+  close_locked(Closing::ending);
+  return Closed{Closing::ending};
+}
+
+Closed Attempt::end(std::string_view error) {
+  Guard guard(mutex_);
+  if (closing_ != Closing::open) return Closed{closing_};
+  (void)end_locked(guard, error);
+  return Closed{closing_};
+}
+
+Outcome Attempt::lost() {
+  close_locked(Closing::lease_lost);
+  return Closed{Closing::lease_lost};
+}
+
+void Attempt::close_locked(Closing why) {
+  // What is over stays over; a lost lease overrides what was still going on.
+  const bool going_on = closing_ == Closing::open || closing_ == Closing::ending || closing_ == Closing::shutdown;
+  if (!going_on || why == Closing::open) return;
+  closing_ = why;
+  ++changes_;
+  changed_.notify_all();
+  if (options_.on_ring) options_.on_ring();
+}
+
+void Attempt::close(Closing why) {
+  Guard guard(mutex_);
+  close_locked(why);
+}
+
+Closing Attempt::closing() const {
+  Guard guard(mutex_);
+  return closing_;
+}
+
+bool Attempt::cancel_requested() const {
+  Guard guard(mutex_);
+  return cancelled_;
+}
+
+int Attempt::vanished() const {
+  Guard guard(mutex_);
+  return vanished_;
+}
+
+void Attempt::ring() {
+  rung_.store(true);
+  {
+    Guard guard(mutex_);
+    ++changes_;
+    changed_.notify_all();
+  }
+  if (options_.on_ring) options_.on_ring();
+}
+
+bool Attempt::refresh() {
+  Guard guard(mutex_);
+  const auto before = std::pair(closing_, cancelled_);
+  refresh_locked(guard);
+  return before != std::pair(closing_, cancelled_);
+}
+
+void Attempt::refresh_locked(Guard& guard) {
+  if (refused_.load()) close_locked(Closing::lease_lost);
+  if (!rung_.exchange(false)) return;
+  guard.unlock();
+  const auto row = store_.read([&](db::ReadTx& tx) { return kernel::read_run(tx, fence_.run); });
+  guard.lock();
+  if (!row || row->status != kernel::RunStatus::running || row->epoch != fence_.epoch || row->owner != fence_.owner) {
+    close_locked(Closing::lease_lost);
+    return;
+  }
+  if (row->cancel_requested_at && !cancelled_) {
+    cancelled_ = true;
+    ++changes_;
+    changed_.notify_all();
+  }
+}
+
+kernel::Finished Attempt::finish(const kernel::Finish& asked) {
+  Guard guard(mutex_);
+  if (closing_ != Closing::open && closing_ != Closing::ending && closing_ != Closing::cancelled) return kernel::Finished::lease_lost;
+  kernel::Finish finish = asked;
+  if (options_.style == Style::native && !finish.error && closing_ == Closing::open && !cancelled_) {
+    if (const Entry* unvisited = journal_.first_unvisited()) {
+      StepAsk none;
+      finish.error = nondeterminism(run_.id, unvisited, Attempted{"", unvisited->row.kind, none},
+                                    "The code ended without asking for an entry that was recorded: " + unvisited->row.position + ".");
+    } else if (const Entry* open = journal_.first_open()) {
+      finish.error = error_json("OpenSteps", "The code ended while step \"" + open->row.name + "\" was open.");
+    }
+  }
+  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::finish_run(tx, fence_, finish, tx.now()); });
+  close_locked(outcome == kernel::Finished::lease_lost ? Closing::lease_lost : Closing::finished);
+  return outcome;
+}
+
+bool Attempt::hand_back(TimeMs run_at, std::string_view reason, Closing why) {
+  Guard guard(mutex_);
+  const bool held = persist(guard, [&](db::Tx& tx) { return kernel::hand_back(tx, fence_, run_at, reason, tx.now()); });
+  close_locked(held ? why : Closing::lease_lost);
+  if (held && options_.on_requeued) options_.on_requeued();
+  return held;
+}
+
+void Attempt::abandon() {
+  Guard guard(mutex_);
+  (void)persist(guard, [&](db::Tx& tx) { return kernel::abandon_attempt(tx, fence_, tx.now()); }, db::Purpose::decision);
+  close_locked(Closing::lease_lost);
+  if (options_.on_requeued) options_.on_requeued();
+}
+
+std::vector<Attempt::OpenCall> Attempt::open_calls() const {
+  Guard guard(mutex_);
+  std::vector<OpenCall> calls;
+  for (const auto& [seq, entry] : journal_.all()) {
+    if (entry->executing) calls.push_back({seq, entry->verb_pid, false, true, entry->deadline_boot_ms});
+  }
+  for (const Waiter* waiter : waiters_) calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0});
+  return calls;
+}
+
+void Attempt::branch_began() {
+  Guard guard(mutex_);
+  ++branches_;
+}
+
+void Attempt::branch_ended() {
+  Guard guard(mutex_);
+  --branches_;
+  suspend_if_all_wait(guard);
+}
+
+void Attempt::set_result(std::string result) {
+  Guard guard(mutex_);
+  result_ = std::move(result);
+}
+
+std::optional<std::string> Attempt::result() const {
+  Guard guard(mutex_);
+  return result_;
+}
+
+}  // namespace bide::flow

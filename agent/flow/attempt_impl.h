@@ -1,0 +1,35 @@
+// Shared by the attempt_*.cpp files only.
+#pragma once
+
+#include <chrono>
+#include <utility>
+
+#include "agent/base/errors.h"
+#include "agent/flow/attempt.h"
+
+namespace bide::flow {
+
+template <class Job>
+auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
+  guard.unlock();
+  struct Relock {
+    Guard& guard;
+    ~Relock() { guard.lock(); }
+  } relock{guard};
+  for (;;) {
+    try {
+      return store_.write(job, purpose);
+    } catch (const StorageFull&) {
+      if (closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
+    } catch (const StorageBusy&) {
+      if (closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
+    }
+    Guard waiting(mutex_);
+    changed_.wait_for(waiting, std::chrono::milliseconds(limits::kDiskProbeMs));
+  }
+}
+
+// {"code":…,"message":…}
+[[nodiscard]] std::string error_json(std::string_view code, std::string_view message);
+
+}  // namespace bide::flow

@@ -1,0 +1,269 @@
+// Steps of an attempt: begin, execute, record, retry, doubt.
+#include <algorithm>
+
+#include "agent/base/json.h"
+#include "agent/flow/attempt_impl.h"
+#include "agent/flow/attempt.h"
+#include "agent/kernel/steps.h"
+#include "agent/kernel/waits.h"
+
+namespace bide::flow {
+namespace {
+
+// E2: 1 s, doubling, at most 5 min, ±20 %; a declared backoff is kept exactly.
+DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t chance) {
+  if (ask.backoff > 0) return ask.backoff;
+  DurationMs delay = limits::kRetryFirstMs;
+  for (std::int64_t i = 1; i < failures && delay < limits::kRetryMaxMs; ++i) delay *= 2;
+  delay = std::min(delay, limits::kRetryMaxMs);
+  return delay * static_cast<DurationMs>(80 + chance % 41) / 100;
+}
+
+// E9: the effect is known to have happened; what cannot be kept is a final failure that says so.
+std::optional<std::string> unusable(std::string_view result) {
+  if (result.size() > limits::kDocumentBytes) {
+    json::Writer w;
+    w.begin_object().member("code", "ResultTooLarge").member("message", "The result is over 1 MiB; its first 4096 bytes are kept.");
+    return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
+  }
+  if (const auto refused = json::check(result)) {
+    json::Writer w;
+    w.begin_object().member("code", "BadResult").member("message", "The result is not JSON: " + refused->why + " at byte " + std::to_string(refused->offset) + ".");
+    return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Outcome Attempt::begin_step(const StepAsk& ask, const Caller& caller) {
+  Guard guard(mutex_);
+  auto located = locate(guard, kernel::StepKind::step, ask);
+  if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
+  return drive_step(guard, *std::get<Entry*>(located), caller);
+}
+
+Outcome Attempt::settle(Entry& entry, std::string result) {
+  entry.row.status = kernel::StepStatus::completed;
+  entry.row.result = std::move(result);
+  entry.row.error.reset();
+  entry.stored = true;
+  entry.open = false;
+  ++changes_;
+  changed_.notify_all();
+  return Settled{*entry.row.result, {}};
+}
+
+Outcome Attempt::closed_outcome(Entry& entry) {
+  entry.open = false;
+  return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
+}
+
+Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
+  for (;;) {
+    refresh_locked(guard);
+    if (closing_ != Closing::open) return closed_outcome(entry);
+    switch (entry.row.status) {
+      case kernel::StepStatus::completed:
+        entry.open = false;
+        return Settled{entry.row.result.value_or("null"), {}};
+      case kernel::StepStatus::failed:
+        entry.open = false;
+        return Failed{entry.row.error.value_or("{}")};
+      case kernel::StepStatus::cancelled:
+        return closed_outcome(entry);
+      case kernel::StepStatus::pending: {
+        if (cancelled_) return closed_outcome(entry);
+        const TimeMs due = entry.row.not_before.value_or(0);
+        if (due <= store_.now()) return execute(guard, entry, caller);
+        if (auto outcome = block(guard, entry, caller, due, WaitId())) return *outcome;
+        break;
+      }
+      case kernel::StepStatus::started:
+      case kernel::StepStatus::needs_reconcile: {
+        if (cancelled_) return closed_outcome(entry);
+        const bool sure = entry.row.status == kernel::StepStatus::started &&
+                          (!entry.stored || entry.row.effect != kernel::Effect::non_idempotent);
+        if (sure) return execute(guard, entry, caller);
+        if (auto outcome = in_doubt(guard, entry, caller)) return *outcome;
+        break;
+      }
+    }
+  }
+}
+
+void Attempt::ride_intent(Entry& entry) {
+  auto superseded = std::make_shared<std::atomic<bool>>(false);
+  auto refused = std::make_shared<std::atomic<bool>>(false);
+  entry.superseded = superseded;
+  const bool reset = std::exchange(reset_marks_, false);
+  store_.ride(
+      [fence = fence_, intent = intent_of(entry), superseded, refused, reset](db::Tx& tx) {
+        if (superseded->load()) return;
+        if (std::holds_alternative<kernel::LeaseLost>(kernel::write_intent(tx, fence, intent, reset, tx.now()))) refused->store(true);
+      },
+      [weak = weak_from_this(), refused](const std::optional<std::string>&) {
+        // A fault is met again, and told, by the outcome's job, which carries the intent.
+        if (!refused->load()) return;
+        if (const auto self = weak.lock()) {
+          self->refused_.store(true);
+          self->ring();
+        }
+      });
+}
+
+Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
+  while (executing_ >= limits::kStepsAtOnce && closing_ == Closing::open) changed_.wait(guard);
+  if (closing_ != Closing::open) return closed_outcome(entry);
+  ++executing_;
+  entry.executing = true;
+  entry.verb_pid = caller.pid;
+  entry.row.nonce = random_.uid();
+  bool held = true;
+  if (entry.stored) {
+    const StepId id = entry.row.id;
+    const std::string nonce = *entry.row.nonce;
+    held = persist(guard, [&](db::Tx& tx) { return kernel::start_again(tx, fence_, id, nonce, tx.now()); });
+    ++entry.row.executions;
+  } else if (entry.row.effect == kernel::Effect::non_idempotent) {
+    const bool reset = std::exchange(reset_marks_, false);
+    const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
+      return kernel::write_intent(tx, fence_, intent, reset, tx.now());
+    });
+    held = std::holds_alternative<StepId>(outcome);
+    if (held) entry.row.id = std::get<StepId>(outcome);
+    entry.stored = held;
+  } else {
+    ride_intent(entry);
+  }
+  if (!held) {
+    stop_executing(entry);
+    return lost();
+  }
+  entry.row.status = kernel::StepStatus::started;
+  entry.row.epoch = fence_.epoch;
+  entry.probed = false;
+  entry.deadline_boot_ms = entry.ask.timeout > 0 ? store_.system_clock().boot_ms() + entry.ask.timeout : 0;
+  return Execute{entry.row.seq, *entry.row.nonce,
+                 kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash), entry.row.executions};
+}
+
+void Attempt::stop_executing(Entry& entry) {
+  if (!entry.executing) return;
+  entry.executing = false;
+  entry.deadline_boot_ms = 0;
+  --executing_;
+  ++changes_;
+  changed_.notify_all();
+}
+
+// E1: an earlier execution may have had its effect: the probe, then the question.
+std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Caller& caller) {
+  if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller);
+  if (entry.ask.probe && !entry.probed) {
+    const TimeMs settled_at = loaded_at_ + options_.settle_after;
+    if (options_.style == Style::native && store_.now() < settled_at) return block(guard, entry, caller, settled_at, WaitId(), true);
+    entry.probed = true;
+    entry.executing = true;  // the gate is held while a probe runs
+    entry.verb_pid = caller.pid;
+    ++executing_;
+    entry.row.nonce = random_.uid();
+    return AskProbe{entry.row.seq, *entry.row.nonce,
+                    kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash), *entry.ask.probe};
+  }
+  const std::string known = json::Writer().begin_object().member("probe", entry.ask.probe ? "could not tell" : "none").end_object().take();
+  const auto outcome = persist(guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::put_in_doubt(tx, fence_, id, known, tx.now()); });
+  if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
+  entry.row.status = kernel::StepStatus::needs_reconcile;
+  return std::nullopt;
+}
+
+// E4: what a person said about a step in doubt.
+std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const Caller& caller) {
+  guard.unlock();
+  const auto wait = store_.read([&](db::ReadTx& tx) { return kernel::latest_wait(tx, entry.row.id); });
+  guard.lock();
+  if (!wait) throw Bug("a step in doubt has no question");
+  if (wait->status == kernel::WaitStatus::pending) return block(guard, entry, caller, std::nullopt, wait->id);
+  if (wait->status != kernel::WaitStatus::resolved) return closed_outcome(entry);
+  const std::string answer = json::string_member(*wait->resolution, "answer").value_or("");
+  if (answer == "run") return execute(guard, entry, caller);
+  if (answer != "ran") return closed_outcome(entry);
+  std::string result = R"({"assumed":true})";
+  if (entry.row.assume) result = *entry.row.assume;
+  if (auto given = json::member(*wait->resolution, "result")) result = std::move(*given);
+  const bool held = persist(guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::settle_step(tx, fence_, id, result, tx.now()); });
+  if (!held) return lost();
+  return settle(entry, std::move(result));
+}
+
+Outcome Attempt::probe_said(std::int64_t step, std::string_view nonce, ProbeVerdict verdict,
+                            const std::optional<std::string>& result, const Caller& caller) {
+  Guard guard(mutex_);
+  Entry* entry = journal_.by_seq(step);
+  if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
+  if (!entry->executing || !entry->probed || entry->row.nonce != nonce) return problem("stale_nonce", "This probe is not asked any more.");
+  stop_executing(*entry);
+  if (verdict == ProbeVerdict::did_not_run) return execute(guard, *entry, caller);
+  if (verdict == ProbeVerdict::cannot_tell) return drive_step(guard, *entry, caller);
+  std::string value = result.value_or("null");
+  if (unusable(value)) value = entry->row.assume.value_or(R"({"assumed":true})");
+  const bool held = persist(guard, [&, id = entry->row.id](db::Tx& tx) { return kernel::settle_step(tx, fence_, id, value, tx.now()); });
+  if (!held) return lost();
+  return settle(*entry, std::move(value));
+}
+
+Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string_view result, const std::optional<std::string>& usage) {
+  if (const auto error = unusable(result)) return fail(step, nonce, FailureReport{*error, false, false, false});
+  Guard guard(mutex_);
+  Entry* entry = journal_.by_seq(step);
+  if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
+  if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
+  if (entry->superseded) entry->superseded->store(true);
+  kernel::Completion done{intent_of(*entry), entry->row.id, std::string(result), usage};
+  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::complete_step(tx, fence_, done, tx.now()); });
+  stop_executing(*entry);
+  if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
+  entry->row.id = std::get<kernel::Recorded>(outcome).step;
+  return settle(*entry, std::string(result));
+}
+
+Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureReport& report, const Caller& caller) {
+  Guard guard(mutex_);
+  Entry* entry = journal_.by_seq(step);
+  if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
+  if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
+  if (report.unknown) {
+    // E7: no outcome. At a suspension or shutdown nothing at all; for non_idempotent as after a crash.
+    const bool ours = closing_ == Closing::shutdown || closing_ == Closing::suspended;
+    if (ours || entry->row.effect == kernel::Effect::non_idempotent) {
+      stop_executing(*entry);
+      return drive_step(guard, *entry, caller);
+    }
+  }
+  return record_failure(guard, *entry, report, caller);
+}
+
+Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller) {
+  if (entry.superseded) entry.superseded->store(true);
+  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt, !report.stays_pending};
+  const std::int64_t failures = entry.row.failures + (report.stays_pending ? 0 : 1);
+  const bool again = report.stays_pending || (report.retryable && failures <= entry.ask.retries);
+  if (again) failure.retry_at = store_.now() + (report.stays_pending ? 0 : backoff_of(entry.ask, failures, random_.next()));
+  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::fail_step(tx, fence_, failure, tx.now()); });
+  stop_executing(entry);
+  if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
+  entry.row.id = std::get<kernel::Recorded>(outcome).step;
+  entry.stored = true;
+  entry.row.failures = failures;
+  entry.row.error = report.error;
+  entry.row.status = again ? kernel::StepStatus::pending : kernel::StepStatus::failed;
+  entry.row.not_before = failure.retry_at;
+  if (report.stays_pending) {
+    entry.open = false;
+    return end_locked(guard, report.error);
+  }
+  return drive_step(guard, entry, caller);
+}
+
+}  // namespace bide::flow

@@ -1,0 +1,219 @@
+// Waits of an attempt, the gate, suspension.
+#include <algorithm>
+#include <chrono>
+
+#include "agent/base/json.h"
+#include "agent/flow/attempt_impl.h"
+#include "agent/flow/attempt.h"
+#include "agent/kernel/waits.h"
+
+namespace bide::flow {
+namespace {
+
+kernel::StepKind step_kind_of(kernel::WaitKind kind) {
+  switch (kind) {
+    case kernel::WaitKind::approval: return kernel::StepKind::approval;
+    case kernel::WaitKind::question: return kernel::StepKind::question;
+    case kernel::WaitKind::timer: return kernel::StepKind::timer;
+    case kernel::WaitKind::signal: return kernel::StepKind::signal;
+    case kernel::WaitKind::child: return kernel::StepKind::child;
+    case kernel::WaitKind::reconcile: break;
+  }
+  throw Bug("code does not ask reconcile questions");
+}
+
+std::string outcome_word(kernel::StepKind kind, std::string_view result) {
+  const bool expired = json::bool_member(result, "expired").value_or(false);
+  switch (kind) {
+    case kernel::StepKind::approval: return json::string_member(result, "decision").value_or("expired");
+    case kernel::StepKind::timer: return "woke";
+    case kernel::StepKind::signal: return expired ? "expired" : "signal";
+    case kernel::StepKind::question: return expired && !json::member(result, "answer") ? "expired" : "answered";
+    case kernel::StepKind::step:
+    case kernel::StepKind::task:
+    case kernel::StepKind::first_of:
+    case kernel::StepKind::child:
+    case kernel::StepKind::message:
+    case kernel::StepKind::value: break;
+  }
+  return "";
+}
+
+// What a wait asks, with its default: what people are shown and hold their decision to.
+std::string payload_of(const WaitAsk& ask) {
+  if (!ask.fallback) return ask.request;
+  std::string payload = ask.request;
+  const auto brace = payload.rfind('}');
+  const bool empty = json::canonical(ask.request) == "{}";
+  payload.insert(brace, (empty ? "\"default\":" : ",\"default\":") + *ask.fallback);
+  return payload;
+}
+
+std::optional<TimeMs> deadline_of(const WaitAsk& ask, TimeMs now) {
+  if (ask.kind == kernel::WaitKind::timer) {
+    if (const auto length = json::int_member(ask.request, "sleep_ms")) return now + *length;
+    const auto until = json::string_member(ask.request, "until");
+    return until ? parse_time(*until) : std::nullopt;
+  }
+  if (!ask.timeout) return std::nullopt;
+  return now + *ask.timeout;
+}
+
+}  // namespace
+
+Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
+  Guard guard(mutex_);
+  if (ask.kind == kernel::WaitKind::timer && !deadline_of(ask, 0)) {
+    return end_locked(guard, error_json("Usage", "A timer needs a length or a time."));
+  }
+  if (ask.kind == kernel::WaitKind::approval && ask.fallback == "\"approved\"" && !options_.allow_default_approved) {
+    return end_locked(guard, error_json("Usage", "A default of \"approved\" needs allow_default_approved in the workflow's manifest."));
+  }
+  StepAsk step;
+  step.branch = ask.branch;
+  step.name = ask.name;
+  step.key = ask.key;
+  step.effect = kernel::Effect::pure;
+  step.request = ask.request;
+  step.caller = ask.caller;
+  auto located = locate(guard, step_kind_of(ask.kind), step);
+  if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
+  Entry& entry = *std::get<Entry*>(located);
+  if (!entry.stored) {
+    if (auto outcome = open_wait(guard, entry, ask)) return *outcome;
+  }
+  return drive_wait(guard, entry, caller);
+}
+
+std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const WaitAsk& ask) {
+  const bool reset = std::exchange(reset_marks_, false);
+  const std::string payload = payload_of(ask);
+  const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
+    return kernel::open_wait(tx, fence_, kernel::WaitAsk{intent, ask.kind, payload, deadline_of(ask, tx.now())}, reset, tx.now());
+  });
+  if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
+  const auto& opened = std::get<kernel::WaitOpened>(outcome);
+  entry.row.id = opened.step;
+  entry.stored = true;
+  return std::nullopt;
+}
+
+Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
+  for (;;) {
+    refresh_locked(guard);
+    if (closing_ != Closing::open) return closed_outcome(entry);
+    if (entry.row.status == kernel::StepStatus::completed) {
+      entry.open = false;
+      const std::string result = entry.row.result.value_or("null");
+      return Settled{result, outcome_word(entry.row.kind, result)};
+    }
+    if (cancelled_ || settled(entry.row.status)) return closed_outcome(entry);
+    guard.unlock();
+    const auto wait = store_.read([&](db::ReadTx& tx) { return kernel::latest_wait(tx, entry.row.id); });
+    guard.lock();
+    if (!wait) throw Bug("a step that waits has no wait");
+    if (wait->status == kernel::WaitStatus::cancelled) return closed_outcome(entry);
+    const bool timer_due = wait->kind == kernel::WaitKind::timer && *wait->resolve_by <= store_.now();
+    if (wait->status == kernel::WaitStatus::pending && !timer_due) {
+      const auto until = wait->kind == kernel::WaitKind::timer ? wait->resolve_by : std::nullopt;
+      if (auto outcome = block(guard, entry, caller, until, wait->id)) return *outcome;
+      continue;
+    }
+    std::string result = wait->resolution.value_or("null");
+    const bool held = persist(guard, [&](db::Tx& tx) {
+      const bool pending_timer = wait->status == kernel::WaitStatus::pending;
+      const bool ok = pending_timer ? kernel::settle_timer(tx, fence_, *wait, tx.now()) : kernel::settle_from_wait(tx, fence_, *wait, tx.now());
+      if (ok && pending_timer) result = kernel::read_wait(tx, wait->id)->resolution.value();
+      return ok;
+    });
+    if (!held) return lost();
+    (void)settle(entry, std::move(result));
+  }
+}
+
+// Waits until something changes, the time comes, or the caller hangs up; suspends native code when all of it waits.
+// nullopt: look again. `holds_run`: this wait is short and must not suspend the run.
+std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& caller, std::optional<TimeMs> until, WaitId wait,
+                                      bool holds_run) {
+  const bool inline_wait = holds_run || (until && *until - store_.now() <= options_.inline_sleep);
+  Waiter waiter{&entry, wait, caller.pid, !inline_wait};
+  waiters_.push_back(&waiter);
+  struct Leave {
+    std::vector<Waiter*>& waiters;
+    Waiter* self;
+    ~Leave() { waiters.erase(std::find(waiters.begin(), waiters.end(), self)); }
+  } leave{waiters_, &waiter};
+  const std::uint64_t seen = changes_;
+  if (options_.style == Style::native) suspend_if_all_wait(guard);
+  while (closing_ == Closing::open && changes_ == seen && (!until || *until > store_.now())) {
+    if (caller.gone && caller.gone()) {
+      ++vanished_;
+      entry.open = false;
+      if (options_.on_ring) options_.on_ring();
+      return Closed{Closing::open};
+    }
+    // An inline sleep looks at the store's clock in small steps (it may be a test's); a verb is watched for its end.
+    DurationMs longest = caller.gone ? 250 : 60'000;
+    if (until) longest = std::min<DurationMs>(longest, std::max<DurationMs>(1, inline_wait ? std::min<DurationMs>(*until - store_.now(), 50) : *until - store_.now()));
+    changed_.wait_for(guard, std::chrono::milliseconds(longest));
+  }
+  return std::nullopt;
+}
+
+void Attempt::suspend_if_all_wait(Guard& guard) {
+  if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return;
+  if (static_cast<int>(waiters_.size()) < branches_) return;
+  suspend_locked(guard);
+}
+
+void Attempt::suspend_locked(Guard& guard) {
+  if (std::any_of(waiters_.begin(), waiters_.end(), [](const Waiter* w) { return !w->may_suspend; })) return;
+  std::vector<WaitId> pending;
+  for (const Waiter* waiter : waiters_) {
+    if (waiter->wait.valid()) pending.push_back(waiter->wait);
+  }
+  suspending_ = true;
+  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, pending, tx.now()); });
+  suspending_ = false;
+  if (std::holds_alternative<kernel::GoOn>(outcome)) {
+    rung_.store(true);
+    ++changes_;
+    changed_.notify_all();
+    return;
+  }
+  close_locked(std::holds_alternative<kernel::Suspended>(outcome) ? Closing::suspended : Closing::lease_lost);
+  if (options_.on_requeued) options_.on_requeued();
+}
+
+bool Attempt::try_suspend() {
+  Guard guard(mutex_);
+  if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return false;
+  suspend_locked(guard);
+  return closing_ == Closing::suspended;
+}
+
+Outcome Attempt::value(const std::string& branch, const std::string& name, const std::string& key, const std::function<std::string()>& make) {
+  Guard guard(mutex_);
+  StepAsk ask;
+  ask.branch = branch;
+  ask.name = name;
+  ask.key = key;
+  ask.effect = kernel::Effect::pure;
+  auto located = locate(guard, kernel::StepKind::value, ask);
+  if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
+  Entry& entry = *std::get<Entry*>(located);
+  if (entry.stored) {
+    entry.open = false;
+    return Settled{entry.row.result.value_or("null"), {}};
+  }
+  const std::string made = make();
+  const bool reset = std::exchange(reset_marks_, false);
+  const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
+    return kernel::record_value(tx, fence_, intent, made, reset, tx.now());
+  });
+  if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
+  entry.row.id = std::get<StepId>(outcome);
+  return settle(entry, made);
+}
+
+}  // namespace bide::flow

@@ -1,0 +1,166 @@
+#include "agent/flow/context.h"
+
+#include <exception>
+#include <thread>
+
+#include "agent/base/json.h"
+#include "agent/flow/attempt_impl.h"
+
+namespace bide::flow {
+
+StepFailed::StepFailed(std::string error_json)
+    : std::runtime_error(json::string_member(error_json, "message").value_or(error_json)), error(std::move(error_json)) {}
+
+Context::Context(Attempt& attempt, Random& random, std::string branch)
+    : attempt_(attempt), random_(random), branch_(std::move(branch)) {}
+
+const std::string& Context::input() const { return attempt_.run().input; }
+RunId Context::run() const { return attempt_.run().id; }
+
+std::string Context::take(Outcome outcome) {
+  if (auto* settled = std::get_if<Settled>(&outcome)) return std::move(settled->result);
+  if (auto* failed = std::get_if<Failed>(&outcome)) throw StepFailed(std::move(failed->error));
+  if (const auto* closed = std::get_if<Closed>(&outcome)) throw AttemptClosed{closed->why};
+  throw Bug("context: an outcome that native code cannot take");
+}
+
+std::string Context::step(const std::string& name, kernel::Effect effect, const EffectFn& run, const StepOptions& options) {
+  StepAsk ask;
+  ask.branch = branch_;
+  ask.name = name;
+  ask.effect = effect;
+  ask.request = options.request;
+  ask.retries = options.retries.value_or(effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);
+  ask.backoff = options.backoff;
+  ask.timeout = options.timeout;
+  ask.assume = options.assume;
+  if (options.probe) ask.probe = "native";
+  return run_effect(attempt_.begin_step(ask), run, options, effect);
+}
+
+std::string Context::run_effect(Outcome outcome, const EffectFn& run, const StepOptions& options, kernel::Effect effect) {
+  for (;;) {
+    if (const auto* ask = std::get_if<AskProbe>(&outcome)) {
+      ProbeAnswer answer;
+      try {
+        answer = options.probe(EffectInfo{ask->idempotency_key, 1});
+      } catch (const std::exception&) {
+        answer.verdict = ProbeVerdict::cannot_tell;  // a probe that fails cannot tell
+      }
+      outcome = attempt_.probe_said(ask->step, ask->nonce, answer.verdict, answer.result);
+      continue;
+    }
+    const auto* execute = std::get_if<Execute>(&outcome);
+    if (execute == nullptr) return take(std::move(outcome));
+    const Execute now = *execute;
+    try {
+      const std::string result = run(EffectInfo{now.idempotency_key, now.execution});
+      outcome = attempt_.complete(now.step, now.nonce, result);
+    } catch (const AttemptClosed&) {
+      throw;
+    } catch (const StorageFault&) {
+      throw;
+    } catch (const Final& e) {
+      outcome = attempt_.fail(now.step, now.nonce, {error_json("StepError", e.what()), false, false, false});
+    } catch (const std::exception& e) {
+      outcome = attempt_.fail(now.step, now.nonce, {error_json("StepError", e.what()), true, false, false});
+    }
+    (void)effect;
+  }
+}
+
+std::string Context::approval(const std::string& text, const ApprovalOptions& options) {
+  WaitAsk ask;
+  ask.branch = branch_;
+  ask.kind = kernel::WaitKind::approval;
+  ask.name = options.name;
+  json::Writer w;
+  w.begin_object().member("text", text).member("policy", options.policy).member("quorum", options.quorum);
+  if (options.data) w.member_raw("data", *options.data);
+  ask.request = w.end_object().take();
+  ask.timeout = options.timeout;
+  if (options.fallback) ask.fallback = json::quote(*options.fallback);
+  return take(attempt_.wait(ask));
+}
+
+std::string Context::question(const std::string& text, const QuestionOptions& options) {
+  WaitAsk ask;
+  ask.branch = branch_;
+  ask.kind = kernel::WaitKind::question;
+  ask.name = options.name;
+  json::Writer w;
+  w.begin_object().member("text", text);
+  if (!options.options.empty()) {
+    w.key("options").begin_array();
+    for (const auto& option : options.options) w.string(option);
+    w.end_array();
+  }
+  if (options.schema) w.member_raw("schema", *options.schema);
+  ask.request = w.end_object().take();
+  ask.timeout = options.timeout;
+  ask.fallback = options.fallback;
+  return take(attempt_.wait(ask));
+}
+
+std::string Context::signal(const std::string& name, std::optional<DurationMs> timeout) {
+  WaitAsk ask;
+  ask.branch = branch_;
+  ask.kind = kernel::WaitKind::signal;
+  ask.name = name;
+  ask.timeout = timeout;
+  return take(attempt_.wait(ask));
+}
+
+void Context::sleep(DurationMs length) {
+  WaitAsk ask;
+  ask.branch = branch_;
+  ask.kind = kernel::WaitKind::timer;
+  ask.name = "timer";
+  ask.request = json::Writer().begin_object().member("sleep_ms", length).end_object().take();
+  (void)take(attempt_.wait(ask));
+}
+
+std::string Context::value(const std::string& name, const std::function<std::string()>& make) {
+  return take(attempt_.value(branch_, name, "", make));
+}
+
+TimeMs Context::now() {
+  const std::string text = value("now", [this] { return json::quote(format_time(attempt_.now())); });
+  return parse_time(json::as_string(text).value_or("")).value_or(0);
+}
+
+std::string Context::uuid() {
+  const std::string text = value("uuid", [this] { return json::quote(random_.uuid()); });
+  return json::as_string(text).value_or("");
+}
+
+std::vector<std::string> Context::branches(const std::vector<std::function<std::string(Context&)>>& functions) {
+  std::vector<std::string> results(functions.size());
+  std::vector<std::exception_ptr> errors(functions.size());
+  const std::string prefix = (branch_.empty() ? "" : branch_ + ".") + std::to_string(++forks_) + "-";
+  for (std::size_t i = 0; i < functions.size(); ++i) attempt_.branch_began();
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          Context context(attempt_, random_, prefix + std::to_string(i + 1));
+          results[i] = functions[i](context);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+        attempt_.branch_ended();
+      });
+    }
+    attempt_.branch_ended();  // the parent only joins
+    for (auto& thread : threads) thread.join();
+    attempt_.branch_began();
+  }
+  if (attempt_.closing() != Closing::open) throw AttemptClosed{attempt_.closing()};
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return results;
+}
+
+}  // namespace bide::flow

@@ -1,0 +1,111 @@
+// Context: what the author of a native workflow sees. Every call is journaled; replay answers it at once.
+//
+// Threads: one Context a branch; a branch is sequential. branches() runs several side by side.
+// Failures: StepFailed when a step finally failed (its error was recorded; code may catch it and go on).
+// AttemptClosed when the attempt is over (suspended, cancelled, lease lost, shutdown): let it pass. Code that swallows
+// it changes nothing: every later call throws it again, and what the code returns is ignored [A13].
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "agent/flow/attempt.h"
+
+namespace bide::flow {
+
+// Not a std::exception, so that `catch (const std::exception&)` does not take it.
+struct AttemptClosed {
+  Closing why = Closing::open;
+};
+
+// A step, or a wait, that finally failed; `error` is JSON: {"code","message",…}.
+struct StepFailed : std::runtime_error {
+  explicit StepFailed(std::string error_json);
+  std::string error;
+};
+
+// Thrown by an effect: a failure that no retry can cure [E2].
+struct Final : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What an effect is told. Send `idempotency_key` along with the request, as Idempotency-Key [J6].
+struct EffectInfo {
+  std::string idempotency_key;
+  std::int64_t execution = 1;  // 1 the first time; counts executions over crashes and retries
+};
+using EffectFn = std::function<std::string(const EffectInfo&)>;  // returns JSON
+
+// What a probe says about an execution whose outcome nobody knows [E1].
+struct ProbeAnswer {
+  ProbeVerdict verdict = ProbeVerdict::cannot_tell;
+  std::string result = "null";  // JSON, with `ran`
+};
+using ProbeFn = std::function<ProbeAnswer(const EffectInfo&)>;
+
+struct StepOptions {
+  std::string request = "null";  // JSON: what the effect depends on; hashed for determinism [J4]
+  std::optional<int> retries;    // default: 5 for pure and idempotent, 0 for non_idempotent [E2]
+  DurationMs backoff = 0;        // 0: 1 s doubling to 5 min ±20 %
+  DurationMs timeout = 0;        // 0: none
+  ProbeFn probe;
+  std::optional<std::string> assume;  // JSON: the result if a person says "ran" [E4]
+};
+
+struct ApprovalOptions {
+  std::string name = "approval";
+  std::optional<DurationMs> timeout;
+  std::optional<std::string> fallback;  // "approved" (needs the permission) or "denied"
+  int quorum = 1;
+  std::string policy = "any";           // any | initiator | not_initiator
+  std::optional<std::string> data;      // JSON shown to the person
+};
+
+struct QuestionOptions {
+  std::string name = "question";
+  std::vector<std::string> options;
+  std::optional<std::string> schema;    // JSON Schema
+  std::optional<DurationMs> timeout;
+  std::optional<std::string> fallback;  // JSON
+};
+
+class Context {
+ public:
+  Context(Attempt& attempt, Random& random, std::string branch = "");
+
+  [[nodiscard]] const std::string& input() const;  // JSON
+  [[nodiscard]] RunId run() const;
+
+  // Runs `effect` once (by its class) and returns its recorded result, JSON.
+  std::string step(const std::string& name, kernel::Effect effect, const EffectFn& run, const StepOptions& options = {});
+  // {"decision":"approved"|"denied"|"changes_requested","by","at","comment"?} or {"expired":true,…} [A4, A7]
+  std::string approval(const std::string& text, const ApprovalOptions& options = {});
+  // {"answer":…,"by","at"} or {"expired":true,…} [A8]
+  std::string question(const std::string& text, const QuestionOptions& options = {});
+  // {"signal":id,"payload":…} or {"expired":true} [A9]
+  std::string signal(const std::string& name, std::optional<DurationMs> timeout = std::nullopt);
+  void sleep(DurationMs length);  // A5
+  std::string value(const std::string& name, const std::function<std::string()>& make);  // J8: JSON
+  TimeMs now();                                                                          // J8
+  std::string uuid();                                                                    // J8
+
+  // Runs each function on a branch of its own, side by side; returns their results in order. The first failure (by
+  // order) is thrown after all have ended. Names of branches: parent's name, a dot, and the number from 1.
+  std::vector<std::string> branches(const std::vector<std::function<std::string(Context&)>>& functions);
+
+ private:
+  std::string take(Outcome outcome);
+  std::string run_effect(Outcome outcome, const EffectFn& run, const StepOptions& options, kernel::Effect effect);
+
+  Attempt& attempt_;
+  Random& random_;
+  std::string branch_;
+  int forks_ = 0;
+};
+
+}  // namespace bide::flow
