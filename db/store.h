@@ -51,6 +51,7 @@ struct StoreHealth {
   std::size_t queued_jobs = 0;
   std::uint64_t commits = 0;
   std::uint64_t jobs = 0;
+  std::uint64_t wakes = 0;            // of the writer's thread: none while idle
 };
 
 class Store {

@@ -108,6 +108,7 @@ Writer::Due Writer::wait_for_work() NO_THREAD_SAFETY_ANALYSIS {
       work_.wait_for(lock, std::chrono::milliseconds(left));
     }
     sleeping_ = false;
+    wakes_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -276,6 +277,7 @@ StoreHealth Writer::health() const {
   health.wal_bytes = checkpointer_.wal_bytes();
   health.commits = commits_;
   health.jobs = jobs_;
+  health.wakes = wakes_;
   Lock lock(mutex_);
   health.queued_jobs = queued_;
   return health;

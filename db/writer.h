@@ -106,6 +106,7 @@ class Writer {
   std::atomic<bool> foreign_writer_{false};
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> jobs_{0};
+  std::atomic<std::uint64_t> wakes_{0};
   std::atomic<std::thread::id> running_in_{};
 
   mutable Mutex mutex_;

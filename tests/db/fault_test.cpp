@@ -2,14 +2,12 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
-#include <future>
-#include <mutex>
 #include <set>
 #include <thread>
 
 #include "agent/base/errors.h"
 #include "agent/base/limits.h"
-#include "db/connection.h"
+#include "tests/db/gate.h"
 #include "tests/db/store_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/vfs_shim.h"
@@ -44,25 +42,6 @@ std::set<std::string> notes(Store& store) {
 void check_whole(Store& store) {
   store.read([](ReadTx& tx) { CHECK(Query(tx, "PRAGMA integrity_check").one().text(0) == "ok"); });
 }
-
-// Holds the writer inside a job until it is let go, so that what is queued meanwhile becomes one batch.
-class Gate {
- public:
-  explicit Gate(Store& store) {
-    store.submit(
-        [this](Tx&) {
-          inside_.set_value();
-          go_.get_future().wait();
-        },
-        [](const auto&) {});
-    inside_.get_future().wait();
-  }
-  void open() { go_.set_value(); }
-
- private:
-  std::promise<void> inside_;
-  std::promise<void> go_;
-};
 
 TEST_CASE("[N87] two jobs in one batch whose COMMIT fails on its sync, and nobody is answered") {
   VfsShim disk("n87");

@@ -26,14 +26,14 @@ inline constexpr std::array<EmbeddedFile, 2> kTestMigrations{{
 
 class TestStore {
  public:
-  explicit TestStore(bool threaded = true, std::string vfs = {}) {
+  explicit TestStore(bool threaded = true, std::string vfs = {}, Clock* clock = nullptr) : clock_(clock) {
     options_.directory = dir_.str();
     options_.threaded = threaded;
     options_.vfs = std::move(vfs);
     options_.migrations = kTestMigrations;
     open();
   }
-  void open() { store_ = std::make_unique<Store>(options_, clock_); }
+  void open() { store_ = std::make_unique<Store>(options_, clock_ != nullptr ? *clock_ : system_clock_); }
   void close() { store_.reset(); }
   [[nodiscard]] bool is_open() const { return store_ != nullptr; }
   [[nodiscard]] StoreOptions& options() { return options_; }
@@ -52,7 +52,8 @@ class TestStore {
 
  private:
   test::TempDir dir_;
-  SystemClock clock_;
+  SystemClock system_clock_;
+  Clock* clock_;
   StoreOptions options_;
   std::unique_ptr<Store> store_;
 };
