@@ -31,7 +31,7 @@ BANS = [
         "chance is an argument; only agent/base/random.cpp reads it (C1)", homes=("agent/base/random.cpp",)),
     Ban("sleep", r"\bthis_thread::sleep|\bsleep_(?:for|until)\b|\b(?:usleep|nanosleep|clock_nanosleep)\s*\(|"
                  r"(?<![\w.>:])::sleep\s*\(",
-        "wait for a condition with a deadline", where=CODE, homes=("tests/support/eventually.h",)),
+        "wait for a condition with a deadline", where=CODE, homes=("tests/support/eventually.h", "tests/bench/")),
     Ban("regex", r"\bstd::w?regex\b|#\s*include\s*<regex>", "std::regex recurses on its input and is slow", where=CODE),
     Ban("async", r"\bstd::async\b|\.detach\s*\(\s*\)|\bco_(?:await|yield|return)\b",
         "threads have owners who join them", where=CODE),
@@ -47,8 +47,7 @@ BANS = [
     Ban("promise", r"\b(?:TODO|FIXME|XXX|HACK)\b", "do it, or say why it is so", where=CODE + ("migrations/", "packaging/"),
         homes=("tests/house/bans.py",), view=whole),
     Ban("promise", r"\bfor now\b(?!\s*[(_])", "do it, or say why it is so",
-        where=CODE + ("migrations/", "packaging/"), homes=("tests/house/bans.py",), view=whole, flags=re.I),
-    Ban("rethrow", r"\bexception_ptr\b|\bcurrent_exception\s*\(", "errors cross threads as values"),
+        where=CODE, homes=("tests/house/bans.py",), view=sources.comments_only, flags=re.I),
 ]
 
 # Foreign headers and their homes. A home that ends in '/' is the .cpp files of that folder.
@@ -71,7 +70,7 @@ def at_home(path, homes):
 def banned(path, text):
     lines = text.split("\n")
     for ban in BANS:
-        if not path.startswith(ban.where) or path in ban.homes:
+        if not path.startswith(ban.where) or path.startswith(ban.homes):
             continue
         if ban.view is not whole and not path.endswith((".cpp", ".h")):
             continue
@@ -109,6 +108,7 @@ def self_test():
         ("agent/kernel/a.cpp", 'tx.query("UPDATE r SET at=CURRENT_TIMESTAMP");'),
         ("migrations/1.sql", "x INTEGER DEFAULT (unixepoch())"),
         ("agent/base/a.h", "// TO" + "DO later"),
+        ("agent/base/a.cpp", "// good enough for now."),
         ("db/a.h", "#include <SQLiteCpp/SQLiteCpp.h>"),
         ("agent/kernel/a.cpp", "#include <sqlite3.h>"),
         ("agent/kernel/a.cpp", '#include "httplib.h"'),
@@ -122,6 +122,7 @@ def self_test():
         ("agent/work/a.cpp", "if (fork() == 0) {}  // NOLINT(bide-fork): execs at once"),
         ("web/a.cpp", "#include <httplib.h>\n#include <nlohmann/json.hpp>"),
         ("web/a.h", "#include <nlohmann/json_fwd.hpp>"),
+        ("web/a.cpp", 'detail = "what the code asks for now.";'),
         ("agent/flow/a.h", "TimeMs now() const;  // for now() see clock.h"),
     ]
     wrong = [f"bans: blind for {text!r} in {path}" for path, text in bad if hits(path, text) == 0]

@@ -62,6 +62,16 @@ def code_only(text):
     return TOKEN.sub(replace, text)
 
 
+def comments_only(text):
+    """The text with everything but comments turned into spaces."""
+    out, last = [], 0
+    for match in TOKEN.finditer(text):
+        found = match.group(0)
+        out.append(_blank(text[last:match.start()]) + (found if found.startswith("/") else _blank(found)))
+        last = match.end()
+    return "".join(out) + _blank(text[last:])
+
+
 def strings_only(text):
     """The text with everything but the insides of strings turned into spaces."""
     out, last = [], 0
