@@ -114,7 +114,7 @@ void BatchRunner::write_clock_mark(TimeMs now) {
   const BootMs boot = clock_.boot_ms();
   if (marked_at_ && boot - *marked_at_ < limits::kClockMarkMs) return;
   ReadTx tx(connection_);
-  if (!Query(tx, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'").next()) return;
+  if (!has_table(tx, "meta")) return;
   Query(tx, "INSERT INTO meta (key, value) VALUES ('clock_mark', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
       .bind(now)
       .run();

@@ -19,10 +19,6 @@ constexpr Counted kCounted[kCounters] = {
     {"events", "SELECT coalesce(max(id), 0) FROM events", "id_mark:events"},
 };
 
-bool has_table(ReadTx& tx, const char* name) {
-  return Query(tx, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").bind(name).next();
-}
-
 }  // namespace
 
 void IdCounters::load(Connection& connection) {

@@ -46,10 +46,6 @@ std::int64_t applied(ReadTx& tx, std::span<const EmbeddedFile> migrations) {
   return count;
 }
 
-bool has_table(ReadTx& tx, std::string_view name) {
-  return Query(tx, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").bind(name).next();
-}
-
 std::int64_t table_count(ReadTx& tx) { return Query(tx, "SELECT count(*) FROM sqlite_schema").one().integer(0); }
 
 }  // namespace

@@ -77,4 +77,8 @@ void Query::bind_blob(int index, std::string_view value) {
   if (code != SQLITE_OK) connection_.fail(code, sql_of(statement_));
 }
 
+bool has_table(ReadTx& tx, std::string_view name) {
+  return Query(tx, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").bind(name).next();
+}
+
 }  // namespace bide::db

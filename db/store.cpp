@@ -33,26 +33,20 @@ std::string make_directory(const std::string& wanted) {
 
 TimeMs clock_mark(Connection& connection) {
   ReadTx tx(connection);
-  if (!Query(tx, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'").next()) return 0;
+  if (!has_table(tx, "meta")) return 0;
   Query query(tx, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'clock_mark'");
   return query.next() ? query.integer(0) : 0;
 }
 
-// The connection that writes, migrated before anything else sees it.
-struct WriteConnection : Connection {
-  WriteConnection(const StoreOptions& options, const std::string& path, Clock& clock)
-      : Connection({.path = path,
-                    .access = Access::write,
-                    .full_sync = options.durability == Durability::full,
-                    .vfs = options.vfs}) {
-    migrate(*this, options.migrations, clock.wall_ms());
-  }
-};
-
-// Before the first byte of the file can change.
-const std::string& checked(const std::string& path, const StoreOptions& options) {
+// The connection that writes: the file is looked at before its first byte can change, then migrated.
+std::unique_ptr<Connection> open_writer(const StoreOptions& options, const std::string& path, Clock& clock) {
   check_file(path, options.vfs, options.migrations);
-  return path;
+  auto writer = std::make_unique<Connection>(ConnectionOptions{.path = path,
+                                                               .access = Access::write,
+                                                               .full_sync = options.durability == Durability::full,
+                                                               .vfs = options.vfs});
+  migrate(*writer, options.migrations, clock.wall_ms());
+  return writer;
 }
 
 }  // namespace
@@ -63,17 +57,17 @@ struct Store::Impl {
         directory(make_directory(options.directory)),
         path(directory + "/bide.db"),
         lock(directory),
-        connection(options, checked(path, options), system),
-        store_clock(system, clock_mark(connection)),
+        connection(open_writer(options, path, system)),
+        store_clock(system, clock_mark(*connection)),
         readers({.path = path, .access = Access::read, .full_sync = true, .vfs = options.vfs}, options.readers),
-        writer(connection, system, store_clock, directory,
+        writer(*connection, system, store_clock, directory,
                {options.threaded, options.on_fatal ? std::move(options.on_fatal) : end_process}) {}
 
   Clock& clock;
   const std::string directory;
   const std::string path;
   LockFile lock;
-  WriteConnection connection;
+  const std::unique_ptr<Connection> connection;
   StoreClock store_clock;
   ReaderPool readers;
   Writer writer;

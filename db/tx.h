@@ -147,4 +147,6 @@ class Query {
   void* statement_;  // the cache's entry
 };
 
+[[nodiscard]] bool has_table(ReadTx& tx, std::string_view name);
+
 }  // namespace bide::db

@@ -1,7 +1,10 @@
 // What the store does when the disk fails, fills up or loses power. The disk is VfsShim.
 #include <catch2/catch.hpp>
 
+#include <sys/mount.h>
+
 #include <atomic>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -101,8 +104,7 @@ TEST_CASE("[N119] disk full at a COMMIT, decisions on the reserve, and normal ag
   TestStore t(true, disk.name());
   const std::string reserve = t.path() + "/bide.reserve";
   note(*t, "before");
-  disk.limit(disk.used() + 200'000, reserve);
-  disk.limit(disk.used() + 20'000, reserve);
+  disk.limit(disk.used() + limits::kReserveBytes + 20'000, reserve);
   const std::string big(100'000, 'x');
   CHECK_THROWS_AS(note(*t, big), StorageFull);
   CHECK(t->health().storage_full);
@@ -137,6 +139,79 @@ TEST_CASE("[N119] disk full at a checkpoint is nothing fatal") {
   eventually([&] { return t->health().wal_bytes == 0; }, "the WAL is emptied when going idle");
   CHECK(notes(*t).size() == 40);
   check_whole(*t);
+}
+
+TEST_CASE("[N119] disk full within a job that swallows the error, and its batch is rolled back") {
+  VfsShim disk("n119s");
+  TestStore t(true, disk.name());
+  disk.limit(disk.used() + limits::kReserveBytes + 50'000, t.path() + "/bide.reserve");
+  bool swallowed = false;
+  std::atomic<int> neighbour{0};
+  {
+    Gate gate(*t);
+    t->submit([](Tx& tx) { Query(tx, "INSERT INTO notes (text) VALUES ('neighbour')").run(); },
+              [&](const auto& error) { neighbour = error ? 1 : 2; });
+    t->submit(
+        [&](Tx& tx) {
+          try {  // more than the page cache holds: it spills into the WAL before the COMMIT
+            for (int i = 0; i < 20; ++i) Query(tx, "INSERT INTO notes (text) VALUES (?)").bind(std::string(500'000, 'x')).run();
+          } catch (const StorageFull&) {
+            swallowed = true;
+          }
+        },
+        [&](const auto& error) {
+          if (!error) neighbour = 3;
+        });
+    gate.open();
+  }
+  eventually([&] { return neighbour != 0; }, "the neighbour is answered");
+  CHECK(swallowed);
+  CHECK(neighbour == 1);
+  CHECK(notes(*t).empty());
+  CHECK(t->health().storage_full);
+}
+
+// The real thing: a file system of 4 MiB. Needs the right to mount one; VfsShim's tests above need none.
+TEST_CASE("[N119] a real file system that is full, and the same process goes on when there is space") {
+  test::TempDir dir;
+  if (::mount("tmpfs", dir.str().c_str(), "tmpfs", 0, "size=4m") != 0) {
+    WARN("no right to mount a file system: skipped");
+    return;
+  }
+  struct Unmount {
+    std::string path;
+    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+  } const unmount{dir.str()};
+  SystemClock clock;
+  std::atomic<int> fatal{0};
+  Store store({.directory = dir.str(), .on_fatal = [&](const std::string&) { ++fatal; }, .migrations = kTestMigrations}, clock);
+  note(store, "before");
+  const std::string ballast = dir.str("ballast");
+  {
+    std::ofstream file(ballast, std::ios::binary);
+    const std::string block(4096, 'b');
+    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
+  int full = 0;
+  for (int i = 0; i < 40 && full == 0; ++i) {  // some pages may be left in the WAL's last block
+    try {
+      note(store, std::string(20'000, 'x'));
+    } catch (const StorageFull&) {
+      ++full;
+    }
+  }
+  REQUIRE(full == 1);
+  CHECK(notes(store).contains("before"));
+  for (int i = 0; i < 20; ++i) note(store, "decision " + std::to_string(i), Purpose::decision);
+  CHECK_THROWS_AS(note(store, "normal"), StorageFull);
+  std::filesystem::remove(ballast);
+  eventually([&] { return !store.health().storage_full; }, "normal again");
+  note(store, "after");
+  CHECK(notes(store).contains("decision 19"));
+  CHECK(notes(store).contains("after"));
+  CHECK(fatal == 0);
+  check_whole(store);
 }
 
 TEST_CASE("an I/O error in a checkpoint ends the store") {
@@ -175,17 +250,22 @@ std::set<std::string> work(Store& store, const std::string& prefix) {
 
 TEST_CASE("[N84] the n-th operation fails, once or for ever, and what was acknowledged is there") {
   int reached = 0;
+  VfsShim disk("io-loop");
+  TestStore t(false, disk.name());
+  t.close();
+  t.options().on_fatal = [](const std::string&) {};
   for (const DiskOp op : {DiskOp::write, DiskOp::sync, DiskOp::read, DiskOp::truncate, DiskOp::shm, DiskOp::open}) {
     for (const bool full : {false, true}) {
       if (full && op != DiskOp::write) continue;
       for (const bool for_ever : {false, true}) {
         for (const bool after : {false, true}) {
           for (std::uint64_t n = 1; n < 200; ++n) {
-            VfsShim disk("io-loop", n);
-            TestStore t(false, disk.name());
+            disk.heal();
+            disk.wipe();
+            t.open();
             std::set<std::string> expected = work(*t, "a");
             t.close();
-            t.options().on_fatal = [](const std::string&) {};
+            const std::uint64_t given = disk.faults_given();
             disk.fail({.op = op, .nth = n, .full = full, .for_ever = for_ever, .after = after});
             try {
               t.open();
@@ -194,8 +274,8 @@ TEST_CASE("[N84] the n-th operation fails, once or for ever, and what was acknow
             } catch (const StorageFull&) {
             } catch (const CorruptData&) {  // what a failed read left
             }
-            const bool hit = disk.faults_given() > 0;
             if (t.is_open()) t.close();
+            const bool hit = disk.faults_given() > given;
             disk.heal();
             disk.crash(n % 2 == 0 ? Loss::all : Loss::some, n);
             t.open();
@@ -204,6 +284,7 @@ TEST_CASE("[N84] the n-th operation fails, once or for ever, and what was acknow
               if (!there.contains(text)) FAIL("lost " << text.substr(0, 3) << " op " << static_cast<int>(op) << " n " << n);
             }
             check_whole(*t);
+            t.close();
             if (!hit) break;
             ++reached;
           }

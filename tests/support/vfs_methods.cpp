@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 
 #include "tests/support/vfs_disk.h"
 
@@ -204,7 +203,7 @@ int x_shm_lock(sqlite3_file* file, int first, int count, int flags) {
   return SQLITE_OK;
 }
 
-void x_shm_barrier(sqlite3_file*) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void x_shm_barrier(sqlite3_file* file) { const std::lock_guard lock(self(file)->disk->mutex); }
 
 int x_shm_unmap(sqlite3_file* file, int) {
   File* f = self(file);

@@ -94,6 +94,12 @@ void VfsShim::put(const std::string& path, const std::string& content) {
   impl_->nodes[path] = std::move(node);
 }
 
+void VfsShim::wipe() {
+  const std::lock_guard lock(impl_->mutex);
+  for (auto& [path, node] : impl_->nodes) node->dead = true;
+  impl_->nodes.clear();
+}
+
 bool VfsShim::exists(const std::string& path) const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->nodes.contains(path);

@@ -65,6 +65,7 @@ class VfsShim {
   [[nodiscard]] std::uint64_t bytes_written() const;
   [[nodiscard]] std::string content(const std::string& path) const;  // as written, synced or not
   void put(const std::string& path, const std::string& content);     // a file from outside, durable
+  void wipe();  // an empty disk; handles of the old files are dead
   [[nodiscard]] bool exists(const std::string& path) const;
 
   struct Impl;
