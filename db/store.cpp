@@ -61,7 +61,8 @@ struct Store::Impl {
         store_clock(system, clock_mark(*connection)),
         readers({.path = path, .access = Access::read, .full_sync = true, .vfs = options.vfs}, options.readers),
         writer(*connection, system, store_clock, directory,
-               {options.threaded, options.on_fatal ? std::move(options.on_fatal) : end_process}) {}
+               {options.threaded, options.on_fatal ? std::move(options.on_fatal) : end_process,
+                std::move(options.after_batch)}) {}
 
   Clock& clock;
   const std::string directory;

@@ -34,6 +34,8 @@ struct StoreOptions {
   // Called once, on the writer, after an I/O error whose outcome is unknown. The default logs and ends the process
   // with code 70 (EX_SOFTWARE). Tests replace it.
   std::function<void(const std::string& what)> on_fatal;
+  // Called on the writer after each COMMIT and its bells; obeys the rules of bells [C2].
+  std::function<void()> after_batch;
   std::span<const EmbeddedFile> migrations = embedded_migrations();  // tests bring their own
 };
 

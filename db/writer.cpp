@@ -29,7 +29,7 @@ void Writer::add(Job& job) NO_THREAD_SAFETY_ANALYSIS {
   const bool inside = on_writer_thread();
   if (inside && job.parker != nullptr) throw Bug("a job or a bell must not wait for another write");
   std::unique_lock lock(mutex_);
-  if (options_.threaded && !inside) {
+  if (options_.threaded && !inside && !job.rides) {  // a rider's caller may hold a lock that a bell wants
     room_.wait(lock, [this] { return queued_ < limits::kQueueJobs || closing_; });
   }
   if (closing_ || failed()) {
@@ -151,6 +151,7 @@ void Writer::process() {
       jobs_.fetch_add(batch_.size(), std::memory_order_relaxed);
       answer_all();
       ring_bells();
+      if (options_.after_batch) options_.after_batch();
       after_commit();
       return;
     case BatchRunner::End::refused: return answer_all();

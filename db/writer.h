@@ -48,6 +48,7 @@ class Writer {
   struct Options {
     bool threaded = true;
     std::function<void(const std::string&)> on_fatal;
+    std::function<void()> after_batch;
   };
   Writer(Connection& connection, Clock& clock, StoreClock& store_clock, const std::string& directory, Options options);
   ~Writer() { close(); }

@@ -34,6 +34,7 @@ inline constexpr std::int64_t kStalledMs = 300'000;         // W5
 inline constexpr std::int64_t kCheckMs = 600'000;           // W5, W11
 inline constexpr std::int64_t kRedriveFirstMs = 30'000;     // W5
 inline constexpr std::int64_t kRedriveMaxMs = 600'000;      // W5
+inline constexpr std::int64_t kDueAgainMs = 5'000;          // something is due that nobody may claim: look again
 inline constexpr std::int64_t kDiskProbeMs = 1'000;         // C4
 inline constexpr std::int64_t kDiskLogMs = 10'000;          // C4: one line in 10 s
 inline constexpr std::int64_t kBusyMs = 1'500;              // a shell that holds the write lock: then 503
@@ -48,6 +49,8 @@ inline constexpr int kCrashLoop = 10;                       // K6
 inline constexpr int kStepsAtOnce = 8;                      // P1
 inline constexpr int kSweepPage = 100;                      // W4, O4
 inline constexpr int kSweepBudget = 2'000;                  // W4, O4
+inline constexpr int kCheckBudget = 10'000;                 // live runs that a pass looks at (about 50 ms)
+inline constexpr int kClaimsAtOnce = 64;                    // a claim transaction stays under about 5 ms (guess)
 inline constexpr std::size_t kQueueJobs = 8'192;            // writer's queue: beyond it a caller waits (guess)
 inline constexpr std::size_t kBatchJobs = 1'024;            // jobs a commit: keeps a batch under about 20 ms (guess)
 

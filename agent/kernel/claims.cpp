@@ -38,20 +38,6 @@ int running_of(db::ReadTx& tx, WorkflowId workflow) {
   return static_cast<int>(q.one().integer(0));
 }
 
-std::vector<VersionId> queued_versions(db::ReadTx& tx) {
-  // A skip-scan: one seek a distinct version that has queued runs, however many runs it has.
-  std::vector<VersionId> versions;
-  std::int64_t last = 0;
-  for (;;) {
-    db::Query q(tx,
-                "SELECT min(workflow_version_id) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id > ?");
-    q.bind(last);
-    if (!q.next() || q.null(0)) return versions;
-    last = q.integer(0);
-    versions.push_back(VersionId(last));
-  }
-}
-
 // The first due run of a version: one seek a distinct priority. K7: no process of an earlier attempt is left.
 std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId as, bool suspects, TimeMs now) {
   std::optional<std::int64_t> priority;
@@ -104,6 +90,19 @@ Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs 
 }
 
 }  // namespace
+
+std::vector<VersionId> queued_versions(db::ReadTx& tx) {
+  std::vector<VersionId> versions;
+  std::int64_t last = 0;
+  for (;;) {
+    db::Query q(tx,
+                "SELECT min(workflow_version_id) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id > ?");
+    q.bind(last);
+    if (!q.next() || q.null(0)) return versions;
+    last = q.integer(0);
+    versions.push_back(VersionId(last));
+  }
+}
 
 ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
   if (const auto cancelled = first_cancelled(tx, rules, now)) return take(tx, rules, *cancelled, now);

@@ -28,6 +28,9 @@ struct NothingDue {};
 struct AtCapacity {};  // something is due, but its workflow runs as often as it may
 using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
 
+// Distinct versions that have queued runs, by a skip-scan: one seek each.
+[[nodiscard]] std::vector<VersionId> queued_versions(db::ReadTx& tx);
+
 // K1: cancelled runs first, then priority, run_at, id. A guarded UPDATE; its row count decides.
 [[nodiscard]] ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now);
 

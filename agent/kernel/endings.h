@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/base/errors.h"
 #include "agent/kernel/runs.h"
 #include "db/tx.h"
 
@@ -50,6 +51,13 @@ using CancelOutcome = std::variant<CancelEnded, CancelTold, AlreadyEnded, NoSuch
 // A queued or waiting run ends cancelled: its waits are cancelled; a started non_idempotent step may have had its
 // effect and is left needs_reconcile (listed, asked no more); other open steps are cancelled.
 void end_cancelled(db::Tx& tx, RunId run, TimeMs now);
+
+// X3. An operator's retry of a failed run: queued, error cleared; the failed step and those cancelled by the failure are
+// open again (steps pending with failures 0, waits with a new wait). Completed ones stay.
+struct RunRetried {};
+// Problem codes: run_not_found 404, not_failed 409 (only a failed run is retried).
+using RetryOutcome = std::variant<RunRetried, Problem>;
+[[nodiscard]] RetryOutcome retry_run(db::Tx& tx, RunId run, std::string_view by, TimeMs now);
 
 // Cancels the pending waits of a run; returns how many.
 int cancel_waits(db::Tx& tx, RunId run, TimeMs now);

@@ -1,0 +1,145 @@
+#include "agent/work/commands.h"
+
+namespace bide::work {
+
+Commands::Commands(db::Store& store, Random& random, Executor& executor, Sweep& sweep, Feed& feed, FindWorkflow find_workflow)
+    : store_(store), random_(random), executor_(executor), sweep_(sweep), feed_(feed), find_workflow_(std::move(find_workflow)) {}
+
+// M1: look, act, store in one transaction. Two at once wait for each other at the writer.
+template <class Outcome>
+std::variant<Answer, Problem> Commands::once(const Once& key, db::Purpose purpose, const std::function<Outcome(db::Tx&)>& effect,
+                                             const Render<Outcome>& render) {
+  return store_.write(
+      [&](db::Tx& tx) -> std::variant<Answer, Problem> {
+        if (key) {
+          const auto found = kernel::find_answer(tx, *key);
+          if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found)) return Answer{stored->status, stored->response, "", true};
+          if (std::holds_alternative<kernel::OtherBody>(found)) {
+            return problem("idempotency_conflict", "This Idempotency-Key was used with another request.",
+                           "Use a new key for a new request, or send the same body again.");
+          }
+        }
+        const Answer answer = render(effect(tx));
+        if (key) kernel::store_answer(tx, *key, answer.status, answer.body, tx.now());
+        return answer;
+      },
+      purpose);
+}
+
+std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, const kernel::Principal& by, const Once& key,
+                                                  const Render<kernel::StartOutcome>& render) {
+  const auto found = find_workflow_(request.workflow);
+  if (const auto* refusal = std::get_if<Problem>(&found)) return *refusal;
+  const auto& startable = std::get<Startable>(found);
+  kernel::StartRun start;
+  start.workflow = startable.workflow;
+  start.version = startable.version;
+  start.uid = random_.uid();
+  start.input = request.input;
+  start.created_by = by.name;
+  start.key = request.key;
+  start.mission = request.mission;
+  start.priority = request.priority;
+  start.run_at = request.run_at;
+  start.labels = request.labels;
+  return once<kernel::StartOutcome>(
+      key, db::Purpose::normal,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::start_run(tx, start, tx.now());
+        if (std::holds_alternative<kernel::RunStarted>(outcome)) tx.after_commit([this] { executor_.ring(); });
+        return outcome;
+      },
+      render);
+}
+
+namespace {
+
+void ring_woken(db::Tx& tx, Executor& executor, RunId run, kernel::Woke woke) {
+  if (woke == kernel::Woke::queued) tx.after_commit([&executor] { executor.ring(); });
+  if (woke == kernel::Woke::ring_attempt) tx.after_commit([&executor, run] { executor.ring(run); });
+}
+
+template <class Outcome>
+void ring_resolved(db::Tx& tx, Executor& executor, const Outcome& outcome) {
+  const auto* resolved = std::get_if<kernel::WaitResolved>(&outcome);
+  if (resolved == nullptr) return;
+  const RunId run = resolved->wait.run;
+  if (resolved->run_cancelled) tx.after_commit([&executor, run] { executor.told(run); });
+  ring_woken(tx, executor, run, resolved->woke);
+}
+
+}  // namespace
+
+std::variant<Answer, Problem> Commands::resolve(WaitId wait, const kernel::Decision& decision, const kernel::Principal& by, const Once& key,
+                                                const Render<kernel::ResolveOutcome>& render) {
+  return once<kernel::ResolveOutcome>(
+      key, db::Purpose::decision,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::resolve_wait(tx, wait, decision, by, tx.now());
+        ring_resolved(tx, executor_, outcome);
+        return outcome;
+      },
+      render);
+}
+
+std::variant<Answer, Problem> Commands::resolve_named(RunId run, const std::string& name, const kernel::Decision& decision,
+                                                      const std::string& body, const kernel::Principal& by, const Once& key,
+                                                      const Render<kernel::NamedOutcome>& render) {
+  return once<kernel::NamedOutcome>(
+      key, db::Purpose::decision,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::resolve_named(tx, run, name, decision, body, by, tx.now());
+        ring_resolved(tx, executor_, outcome);
+        return outcome;
+      },
+      render);
+}
+
+std::variant<Answer, Problem> Commands::signal(RunId run, const std::string& name, const std::string& payload,
+                                               const std::optional<std::string>& dedupe_key, const kernel::Principal& by, const Once& key,
+                                               const Render<kernel::SignalOutcome>& render) {
+  return once<kernel::SignalOutcome>(
+      key, db::Purpose::normal,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::send_signal(tx, run, name, payload, dedupe_key, by, tx.now());
+        if (const auto* sent = std::get_if<kernel::SignalSent>(&outcome)) ring_woken(tx, executor_, run, sent->woke);
+        return outcome;
+      },
+      render);
+}
+
+std::variant<Answer, Problem> Commands::cancel(RunId run, const std::string& reason, const kernel::Principal& by, const Once& key,
+                                               const Render<kernel::CancelOutcome>& render) {
+  return once<kernel::CancelOutcome>(
+      key, db::Purpose::decision,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::cancel_run(tx, run, by.name, reason, tx.now());
+        if (std::holds_alternative<kernel::CancelTold>(outcome)) {
+          tx.after_commit([this, run] {
+            executor_.told(run);
+            executor_.ring(run);
+            sweep_.ring();  // X1: it has 30 s
+          });
+        } else {
+          tx.after_commit([this] { executor_.ring(); });
+        }
+        return outcome;
+      },
+      render);
+}
+
+std::variant<Answer, Problem> Commands::retry(RunId run, const kernel::Principal& by, const Once& key,
+                                              const Render<kernel::RetryOutcome>& render) {
+  return once<kernel::RetryOutcome>(
+      key, db::Purpose::normal,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::retry_run(tx, run, by.name, tx.now());
+        if (std::holds_alternative<kernel::RunRetried>(outcome)) tx.after_commit([this] { executor_.ring(); });
+        return outcome;
+      },
+      render);
+}
+
+SweepReport Commands::sweep_now() { return sweep_.pass(); }
+
+}  // namespace bide::work

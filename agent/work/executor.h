@@ -1,0 +1,121 @@
+// Executor: claims due runs and drives them on worker threads. The table of driven attempts is the truth about local
+// leases while the process lives [K3].
+//
+// Threads: one dispatcher, `workers` workers. run_one() does the same on the caller's thread (tests, simulator).
+// Failures: what a driver throws is logged and the run is handed back with a backoff [E8]; StorageFault ends the store.
+// Ownership: Store, Clock, Random and Registry outlive it. stop() before the destructor, or the destructor does.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/base/alarm.h"
+#include "agent/base/mutex.h"
+#include "agent/base/random.h"
+#include "agent/flow/registry.h"
+#include "agent/kernel/claims.h"
+#include "agent/work/driver.h"
+#include "db/store.h"
+
+namespace bide::work {
+
+struct ExecutorOptions {
+  int workers = 64;  // attempts at once; a thread costs little while it waits
+  DurationMs inline_sleep = limits::kInlineSleepMs;
+  DurationMs settle_after = limits::kSettleAfterMs;
+  DurationMs abandon_after = limits::kAbandonMs;
+  DurationMs shutdown_grace = limits::kShutdownGraceMs;
+  std::string owner;  // "local:<process uuid>"
+};
+
+class Executor {
+ public:
+  Executor(db::Store& store, Random& random, const flow::Registry& registry, ExecutorOptions options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Program workflows are driven by this; absent, they wait as workflow_missing.
+  void set_program_driver(Driver* driver);
+  // Writes the registry's workflows and versions into the file. Once, before start() or run_one().
+  void register_workflows();
+
+  void start();
+  // K5: no new claims or steps; native effects have the grace to end; what is left is fenced off.
+  // False: a worker is still held by code that ignores the stop; the destructor waits for it, a process may exit.
+  bool stop();
+
+  // Claims and drives one run on this thread. False: nothing was due.
+  bool run_one();
+
+  // Bells [C2].
+  void ring();            // something may be due: claim
+  void ring(RunId run);   // something of a driven run changed
+  // Called by the dispatcher when time has passed something due in the file (timers, expiries): the sweep's bell.
+  void set_due_bell(std::function<void()> bell);
+
+  [[nodiscard]] bool drives(RunId run) const;
+  // The driven attempt of this epoch, or null.
+  [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run, std::int64_t epoch) const;
+  [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run) const;
+  [[nodiscard]] bool idle() const;  // a worker is free
+  [[nodiscard]] const std::string& owner() const { return options_.owner; }
+  [[nodiscard]] kernel::ClaimRules rules() const;
+  [[nodiscard]] bool knows_workflow(WorkflowId workflow) const;
+  // K3, X1: attempts past their step timeout, cancel or shutdown by `abandon_after` are fenced off. A sweep duty.
+  // Returns when the next one may be due.
+  std::optional<BootMs> abandon_overdue();
+  // A cancel was asked: the clock of X1 runs from here.
+  void told(RunId run);
+
+ private:
+  struct Driven {
+    std::int64_t epoch = 0;
+    std::shared_ptr<flow::Attempt> attempt;  // null until its worker has loaded it
+    std::optional<BootMs> told_at;
+  };
+  struct Native {
+    const flow::NativeWorkflow* workflow;
+    WorkflowId workflow_id;
+  };
+  void dispatch(std::stop_token stop);
+  void work(std::stop_token stop);
+  int claim(int most);
+  void learn_versions(db::ReadTx& tx);
+  void drive(const kernel::Claimed& claimed);
+  void forget(RunId run, std::int64_t epoch);
+  void drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& workflow);
+  [[nodiscard]] VersionId known(VersionId pinned) const;
+  void hand_back_after_fault(flow::Attempt& attempt, const std::string& what);
+
+  db::Store& store_;
+  Random& random_;
+  const flow::Registry& registry_;
+  const ExecutorOptions options_;
+  Driver* program_driver_ = nullptr;
+  std::function<void()> due_bell_;
+  std::map<VersionId, Native> native_;          // constant after register_workflows()
+  std::map<VersionId, VersionId> accepted_by_;  // older version → the one that accepts it
+
+  mutable Mutex mutex_;
+  Condition work_there_;
+  Condition drained_;
+  std::map<RunId, Driven> driven_ GUARDED_BY(mutex_);
+  std::deque<kernel::Claimed> claimed_ GUARDED_BY(mutex_);
+  int busy_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  mutable std::map<VersionId, std::optional<kernel::VersionRow>> versions_ GUARDED_BY(mutex_);  // never change once there
+
+  Alarm alarm_;
+  std::vector<std::jthread> workers_;
+  std::jthread dispatcher_;
+};
+
+}  // namespace bide::work

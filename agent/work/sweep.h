@@ -1,0 +1,95 @@
+// Sweep: one pass of duties at a time, in order, each isolated [W1, W2]. It mends what a bell was lost for.
+//
+// Threads: pass() from one thread at a time; the shell thread waits on an Alarm until something may be due.
+// Failures: what a duty throws is logged as a warning and counted; the others run; the first is in the report.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/base/alarm.h"
+#include "agent/base/mutex.h"
+#include "agent/kernel/waits.h"
+#include "agent/work/executor.h"
+#include "db/store.h"
+
+namespace bide::work {
+
+struct DutyReport {
+  std::string name;
+  std::int64_t done = 0;  // things it moved
+  std::string error;      // empty: went well
+};
+struct SweepReport {
+  std::vector<DutyReport> duties;
+  std::string first_error;  // "duty: what"
+  bool cut_short = false;   // closing began
+};
+
+class Sweep {
+ public:
+  Sweep(db::Store& store, Executor& executor, DurationMs interval = limits::kSweepIntervalMs);
+  ~Sweep();
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  // A duty of its own kind (processes, delivery, hooks); it returns how many things it moved. Before start().
+  // `place` is its name in the order of W2: outbox, timers, children, processes, tasks, orphans, stalled, undispatched,
+  // environments, schedules, retention, hooks.
+  using Duty = std::function<std::int64_t(TimeMs now)>;
+  void add(std::string place, Duty duty);
+
+  SweepReport pass();
+  [[nodiscard]] SweepReport last_report() const;
+
+  // W10: native code hears of each re-drive; what it throws is that run's own trouble. Before start().
+  void on_redrive(std::function<void(RunId)> hook) { redriven_ = std::move(hook); }
+  // Runs that a pass may take over before it stops at a page's end [W4]; tests lower it. Before start().
+  void set_orphan_budget(int runs) { orphan_budget_ = runs; }
+
+  void start();
+  void stop();  // closing: the duty that runs ends, later ones do not begin [W2]
+  void ring();  // a bell: something may be due
+
+ private:
+  struct Named {
+    std::string name;
+    Duty run;
+  };
+  std::int64_t expire(TimeMs now);
+  std::int64_t orphans(TimeMs now);
+  std::int64_t stalled(TimeMs now);
+  std::int64_t redrive(TimeMs now);
+  std::int64_t overdue(TimeMs now);
+  void loop(std::stop_token stop);
+  [[nodiscard]] std::optional<DurationMs> until_next();
+
+  db::Store& store_;
+  Executor& executor_;
+  const DurationMs interval_;
+  std::vector<Named> duties_;
+  std::function<void(RunId)> redriven_;
+  int orphan_budget_ = limits::kSweepBudget;
+
+  std::atomic<bool> closing_{false};
+  Mutex pass_mutex_;  // one pass at a time
+  // Of the pass.
+  RunId orphan_cursor_;
+  std::optional<TimeMs> orphans_done_at_;
+  RunId stalled_cursor_;
+  std::optional<TimeMs> stalled_done_at_;
+  std::optional<BootMs> next_overdue_;
+
+  mutable Mutex report_mutex_;
+  SweepReport report_ GUARDED_BY(report_mutex_);
+
+  Alarm alarm_;
+  std::jthread thread_;
+};
+
+}  // namespace bide::work

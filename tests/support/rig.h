@@ -1,0 +1,85 @@
+// Rig: the agent's floors up to `work` without HTTP, on a real file in a temporary folder.
+//   Rig rig;                                  inline store, fake clock, nothing runs by itself
+//   rig.add("flow", [](flow::Context& c) { … return std::string("null"); });
+//   const RunId run = rig.start("flow");
+//   rig.drive();                              claims and drives until nothing is due
+//   rig.advance(60'000); rig.sweep.pass(); …
+//   rig.restart();                            as after a SIGKILL between two calls: nothing is handed back
+// An effect that throws Died{} is where the process dies: drive() lets it pass, then restart().
+// With Rig::Mode::threaded the store has its writer thread, and executor.start()/sweep.start() may be called.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/base/random.h"
+#include "agent/flow/registry.h"
+#include "agent/work/commands.h"
+#include "agent/work/executor.h"
+#include "agent/work/feed.h"
+#include "agent/work/sweep.h"
+#include "db/store.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_dir.h"
+
+namespace bide::test {
+
+struct Died {};
+
+class Rig {
+ public:
+  enum class Mode { inlined, threaded };
+  explicit Rig(Mode mode = Mode::inlined, work::ExecutorOptions options = default_options());
+  ~Rig();
+
+  static work::ExecutorOptions default_options();
+
+  // Registers a native workflow; call before the first start(). The same code is registered again at a restart().
+  void add(const std::string& name, std::function<std::string(flow::Context&)> code, const std::string& version = "1");
+  void add(flow::NativeWorkflow workflow);
+  // The code of a name is another one from the next restart() on.
+  void replace(const std::string& name, std::function<std::string(flow::Context&)> code, const std::string& version = "1");
+  void remove(const std::string& name);
+
+  RunId start(const std::string& workflow, const std::string& input = "{}");
+  // Claims and drives on this thread until nothing is due; returns how many attempts it drove.
+  int drive(int most = 1000);
+  void advance(DurationMs length);
+  // The process is gone as by SIGKILL and a new one has opened the file: new owner, empty table of driven attempts.
+  void restart();
+
+  [[nodiscard]] kernel::RunRow run(RunId id);
+  [[nodiscard]] std::vector<kernel::StepRow> journal(RunId id);
+  [[nodiscard]] std::vector<kernel::WaitRow> waits(RunId id);  // all, by id
+  [[nodiscard]] int count_events(RunId id, const std::string& kind);
+  // A number from the file: rig.number("SELECT count(*) FROM runs").
+  [[nodiscard]] std::int64_t number(const std::string& sql);
+  void exec(const std::string& sql);  // as an operator's hand, through a connection of its own
+
+  static kernel::Principal person(const std::string& name = "ada");
+  kernel::ResolveOutcome resolve(WaitId wait, const std::string& body, const kernel::Principal& by = person());
+  kernel::SignalOutcome signal(RunId run, const std::string& name, const std::string& payload = "{}");
+  kernel::CancelOutcome cancel(RunId run);
+
+  TempDir dir;
+  FakeClock clock;
+  SeededRandom random{1};
+  flow::Registry registry;
+  std::unique_ptr<db::Store> store;
+  std::unique_ptr<work::Executor> executor;
+  std::unique_ptr<work::Sweep> sweep;
+  std::unique_ptr<work::Feed> feed;
+  std::unique_ptr<work::Commands> commands;
+
+ private:
+  void open();
+  void close();
+  Mode mode_;
+  work::ExecutorOptions options_;
+  std::vector<flow::NativeWorkflow> workflows_;
+  int generation_ = 0;
+};
+
+}  // namespace bide::test
