@@ -29,6 +29,7 @@ struct StepAsk {
   std::optional<std::string> assume;      // JSON [E4]
   std::optional<std::string> compensate;  // recorded with the intent [E6]
   std::string caller;               // programs: cwd and exported variables, hashed [V3]
+  std::string verb;                 // programs: one a verb process; the same again is the same open verb
 };
 
 struct WaitAsk {
@@ -40,6 +41,7 @@ struct WaitAsk {
   std::optional<DurationMs> timeout;         // none: never
   std::optional<std::string> fallback;       // JSON: the declared default at expiry [A4]
   std::string caller;
+  std::string verb;
 };
 
 // Who asks: a program's verb (its pid, and whether it has hung up), or native code (neither).
@@ -49,7 +51,8 @@ struct Caller {
 };
 
 // Why an attempt answers nothing any more [A13].
-enum class Closing { open, ending, suspended, cancelled, lease_lost, shutdown, finished };
+// fault: one of ours [E8]; the driver hands the run back with a backoff.
+enum class Closing { open, ending, suspended, cancelled, lease_lost, shutdown, fault, finished };
 
 struct Settled {
   std::string result;   // JSON, as recorded

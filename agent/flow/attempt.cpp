@@ -108,7 +108,14 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
     place = position.substr(0, position.rfind('/'));
   } else {
     place = program_place(ask.branch, kind, ask.name, ask.key);
-    if (journal_.place_open(place)) {
+    Entry* open = journal_.open_at(place);
+    if (open != nullptr && !ask.verb.empty() && open->ask.verb == ask.verb) {
+      ++open->turn;  // the same verb over a new connection
+      ++changes_;
+      changed_.notify_all();
+      return open;
+    }
+    if (open != nullptr) {
       return end_locked(guard, error_json("AmbiguousPosition", "Two open verbs are called \"" + ask.name + "\": give each --key."));
     }
     position = program_position(ask.branch, kind, ask.name, ask.key, ++counts_[place]);
@@ -160,7 +167,8 @@ Outcome Attempt::lost() {
 
 void Attempt::close_locked(Closing why) {
   // What is over stays over; a lost lease overrides what was still going on.
-  const bool going_on = closing_ == Closing::open || closing_ == Closing::ending || closing_ == Closing::shutdown;
+  const bool going_on = closing_ == Closing::open || closing_ == Closing::ending || closing_ == Closing::shutdown ||
+                        closing_ == Closing::fault;
   if (!going_on || why == Closing::open) return;
   closing_ = why;
   ++changes_;

@@ -31,6 +31,7 @@ struct AttemptOptions {
   DurationMs inline_sleep = limits::kInlineSleepMs;  // A5
   bool allow_default_approved = false;               // A4: the manifest's permission
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
+  std::string secret;  // of its token: who speaks for this attempt
   std::function<void()> on_ring;  // called by ring() and at a change of closing; obeys the rules of bells [C2]
   std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
 };
@@ -43,6 +44,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] const kernel::RunRow& run() const { return run_; }
   [[nodiscard]] const kernel::Fence& fence() const { return fence_; }
   [[nodiscard]] Style style() const { return options_.style; }
+  [[nodiscard]] const std::string& secret() const { return options_.secret; }
   [[nodiscard]] TimeMs now() const { return store_.now(); }
 
   // -- What code asks. Positions: native code's are counted by the branch; programs' by V3.
@@ -59,6 +61,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     bool retryable = true;
     bool unknown = false;
     bool stays_pending = false;
+    bool fault = false;  // of ours: it could not be started; pending, and the run is handed back [E8]
   };
   [[nodiscard]] Outcome fail(std::int64_t step, std::string_view nonce, const FailureReport& report, const Caller& caller = {});
   [[nodiscard]] Outcome wait(const WaitAsk& ask, const Caller& caller = {});
@@ -118,6 +121,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome execute(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> in_doubt(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] Execute execution_of(const Entry& entry) const;
   [[nodiscard]] Outcome record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> open_wait(Guard& guard, Entry& entry, const WaitAsk& ask);
   [[nodiscard]] std::optional<Outcome> block(Guard& guard, Entry& entry, const Caller& caller, std::optional<TimeMs> until,

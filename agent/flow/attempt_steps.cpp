@@ -60,8 +60,11 @@ Outcome Attempt::closed_outcome(Entry& entry) {
 }
 
 Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
+  const int turn = entry.turn;
   for (;;) {
     refresh_locked(guard);
+    if (entry.turn != turn) return Closed{Closing::open};  // a newer connection of the same verb has it
+    if (entry.executing && !entry.probed) return execution_of(entry);
     if (closing_ != Closing::open) return closed_outcome(entry);
     switch (entry.row.status) {
       case kernel::StepStatus::completed:
@@ -144,6 +147,10 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   entry.row.epoch = fence_.epoch;
   entry.probed = false;
   entry.deadline_boot_ms = entry.ask.timeout > 0 ? store_.system_clock().boot_ms() + entry.ask.timeout : 0;
+  return execution_of(entry);
+}
+
+Execute Attempt::execution_of(const Entry& entry) const {
   return Execute{entry.row.seq, *entry.row.nonce,
                  kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash), entry.row.executions};
 }
@@ -218,6 +225,7 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
   if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
+  if (entry->row.nonce == nonce && entry->row.status == kernel::StepStatus::completed) return Settled{entry->row.result.value_or("null"), {}};
   if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (entry->superseded) entry->superseded->store(true);
   kernel::Completion done{intent_of(*entry), entry->row.id, std::string(result), usage};
@@ -232,6 +240,8 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
   if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
+  const bool told = entry->row.status == kernel::StepStatus::pending || entry->row.status == kernel::StepStatus::failed;
+  if (!entry->executing && entry->row.nonce == nonce && told) return drive_step(guard, *entry, caller);
   if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (report.unknown) {
     // E7: no outcome. At a suspension or shutdown nothing at all; for non_idempotent as after a crash.
@@ -246,10 +256,11 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
 
 Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller) {
   if (entry.superseded) entry.superseded->store(true);
-  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt, !report.stays_pending};
-  const std::int64_t failures = entry.row.failures + (report.stays_pending ? 0 : 1);
-  const bool again = report.stays_pending || (report.retryable && failures <= entry.ask.retries);
-  if (again) failure.retry_at = store_.now() + (report.stays_pending ? 0 : backoff_of(entry.ask, failures, random_.next()));
+  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt, !report.stays_pending && !report.fault};
+  const bool begun = !report.stays_pending && !report.fault;
+  const std::int64_t failures = entry.row.failures + (begun ? 1 : 0);
+  const bool again = !begun || (report.retryable && failures <= entry.ask.retries);
+  if (again) failure.retry_at = store_.now() + (!begun ? 0 : backoff_of(entry.ask, failures, random_.next()));
   const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::fail_step(tx, fence_, failure, tx.now()); });
   stop_executing(entry);
   if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
@@ -259,6 +270,11 @@ Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport&
   entry.row.error = report.error;
   entry.row.status = again ? kernel::StepStatus::pending : kernel::StepStatus::failed;
   entry.row.not_before = failure.retry_at;
+  if (report.fault) {
+    entry.open = false;
+    close_locked(Closing::fault);
+    return Closed{closing_};
+  }
   if (report.stays_pending) {
     entry.open = false;
     return end_locked(guard, report.error);

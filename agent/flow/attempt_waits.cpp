@@ -76,6 +76,7 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
   step.effect = kernel::Effect::pure;
   step.request = ask.request;
   step.caller = ask.caller;
+  step.verb = ask.verb;
   auto located = locate(guard, step_kind_of(ask.kind), step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
@@ -99,8 +100,10 @@ std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const Wait
 }
 
 Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
+  const int turn = entry.turn;
   for (;;) {
     refresh_locked(guard);
+    if (entry.turn != turn) return Closed{Closing::open};
     if (closing_ != Closing::open) return closed_outcome(entry);
     if (entry.row.status == kernel::StepStatus::completed) {
       entry.open = false;
@@ -144,9 +147,15 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
     ~Leave() { waiters.erase(std::find(waiters.begin(), waiters.end(), self)); }
   } leave{waiters_, &waiter};
   const std::uint64_t seen = changes_;
-  if (options_.style == Style::native) suspend_if_all_wait(guard);
+  const int turn = entry.turn;
+  if (options_.style == Style::native) {
+    suspend_if_all_wait(guard);
+  } else if (options_.on_ring) {
+    options_.on_ring();  // the driver looks whether everybody waits
+  }
   while (closing_ == Closing::open && changes_ == seen && (!until || *until > store_.now())) {
     if (caller.gone && caller.gone()) {
+      if (entry.turn != turn) return Closed{Closing::open};
       ++vanished_;
       entry.open = false;
       if (options_.on_ring) options_.on_ring();

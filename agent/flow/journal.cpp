@@ -47,9 +47,10 @@ const Entry* Journal::sibling_from(std::string_view place, const Entry* but, std
   return it == last ? nullptr : it->second;
 }
 
-bool Journal::place_open(std::string_view place) const {
+Entry* Journal::open_at(std::string_view place) {
   const auto [first, last] = by_place_.equal_range(place);
-  return std::any_of(first, last, [](const auto& p) { return p.second->open; });
+  const auto it = std::find_if(first, last, [](const auto& p) { return p.second->open; });
+  return it == last ? nullptr : it->second;
 }
 
 const Entry* Journal::unasked_with(std::string_view request_hash, std::int64_t epoch) const {

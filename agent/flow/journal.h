@@ -22,6 +22,7 @@ struct Entry {
   bool visited = false;    // asked for by this attempt
   bool open = false;       // an operation of this attempt is in progress on it
   bool executing = false;  // its effect runs
+  int turn = 0;            // of the connection that waits on it: a newer one of the same verb takes over
   bool probed = false;     // its probe was asked in this attempt
   StepAsk ask;             // as this attempt asked
   std::shared_ptr<std::atomic<bool>> superseded;  // tells a riding intent that the outcome carries it [J1]
@@ -42,7 +43,8 @@ class Journal {
   // V3. Another entry of the same place, asked or not, with this request (and caller).
   [[nodiscard]] const Entry* sibling_with(std::string_view place, const Entry* but, std::string_view request_hash) const;
   [[nodiscard]] const Entry* sibling_from(std::string_view place, const Entry* but, std::string_view caller_hash) const;
-  [[nodiscard]] bool place_open(std::string_view place) const;
+  // The entry of this place on which an operation is open, or null.
+  [[nodiscard]] Entry* open_at(std::string_view place);
   // A settled non_idempotent entry of an earlier attempt with this request that this one has not asked for.
   [[nodiscard]] const Entry* unasked_with(std::string_view request_hash, std::int64_t epoch) const;
   // J9.

@@ -264,6 +264,7 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
     case flow::Closing::suspended:
     case flow::Closing::lease_lost:
     case flow::Closing::finished: return;
+    case flow::Closing::fault:
     case flow::Closing::shutdown: attempt.hand_back(store_.now(), "", flow::Closing::finished); return;
     case flow::Closing::open:
     case flow::Closing::ending:
