@@ -1,10 +1,96 @@
 // The static front `bide`: the workflow verbs and the guard of an attempt. All else is bide-agent beside it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "agent/base/guard_protocol.h"
+#include "agent/base/text.h"
 #include "agent/verb/guard.h"
+#include "agent/verb/verbs.h"
+
+namespace bide::verb {
+namespace {
+
+struct Verb {
+  const char* name;
+  int (*run)(const Attempt&, std::span<char*>);
+  bool in_step;  // allowed inside a step's command
+};
+constexpr Verb kVerbs[] = {{"step", verb_step, false},     {"wait", verb_wait, false},     {"sleep", verb_sleep, false},
+                           {"value", verb_value, false},   {"result", verb_result, false}, {"input", verb_input, true},
+                           {"progress", verb_progress, true}};
+
+// Verbs for operators. In an attempt those that change something would do it again at every replay.
+constexpr const char* kChanging[] = {"run", "approve", "deny", "request-changes", "answer", "cancel",
+                                     "signal", "pause", "resume", "retry", "fork", "rm"};
+constexpr const char* kReading[] = {"serve", "runs", "show", "journal", "log", "watch", "explain", "inbox", "events",
+                                    "workflows", "sql", "ui", "doctor", "sweep", "version", "help", "--version", "--help", "-h"};
+
+template <class Names>
+bool is_among(std::string_view verb, const Names& names) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* name) { return verb == name; });
+}
+
+int exec_agent(char** argv) {
+  char self[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  std::string path(self, n > 0 ? static_cast<std::size_t>(n) : 0);
+  path = path.substr(0, path.rfind('/') + 1) + "bide-agent";
+  ::execv(path.c_str(), argv);
+  std::fprintf(stderr, "bide: cannot start %s: %s\n", path.c_str(), std::strerror(errno));
+  return 1;
+}
+
+// Before an operator's verb in an attempt: one that must not be called straight there ends the run [V1].
+void check_operator_verb(const Attempt& attempt, const std::string& verb) {
+  if (attempt.where() != Attempt::Where::attempt || is_among(verb, kReading)) return;
+  if (is_among(verb, kChanging)) {
+    attempt.end_run("Usage", "bide " + verb + " straight in a workflow would be done again at every replay: put it in a step, "
+                             "as in: bide step " + verb + " --effect idempotent -- bide " + verb + " …");
+  }
+  std::vector<std::string> names;
+  for (const auto& known : kVerbs) names.emplace_back(known.name);
+  for (const char* known : kReading) names.emplace_back(known);
+  const std::string near = nearest(verb, names);
+  attempt.end_run("Usage", "bide has no verb " + verb + (near.empty() ? "" : ": did you mean bide " + near + "?"));
+}
+
+int run_verb(const Verb& verb, const Attempt& attempt, std::span<char*> argv) {
+  if (attempt.where() == Attempt::Where::outside && !(std::strcmp(verb.name, "input") == 0 && std::getenv("BIDE_INPUT"))) {
+    attempt.end_run("Usage", std::string("bide ") + verb.name + " works inside a workflow: start one with bide run NAME");
+  }
+  if (attempt.where() == Attempt::Where::step && !verb.in_step) {
+    attempt.end_run("NestedVerb", std::string("bide ") + verb.name + " inside a step's command: the journal knows steps, not "
+                                  "what they are made of. Call it in the workflow itself");
+  }
+  if (attempt.where() != Attempt::Where::outside) Attempt::ignore_signals();
+  try {
+    return verb.run(attempt, argv);
+  } catch (const Misuse& misuse) {
+    attempt.end_run("Usage", misuse.message);
+  }
+}
+
+int front(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  const Attempt attempt = Attempt::of_environment();
+  for (const auto& verb : kVerbs) {
+    if (name == verb.name) return run_verb(verb, attempt, {argv + 2, static_cast<std::size_t>(argc - 2)});
+  }
+  check_operator_verb(attempt, name);
+  return exec_agent(argv);
+}
+
+}  // namespace
+}  // namespace bide::verb
 
 int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], bide::guard_protocol::kMode) == 0) return bide::verb::run_guard(argv + 2);
-  return 2;
+  return bide::verb::front(argc, argv);
 }

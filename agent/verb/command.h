@@ -1,0 +1,34 @@
+// Runs the command of a step, or a probe: in a group of its own, stdin from nowhere or from a text, stdout collected,
+// stderr passed through to the log with its end kept. One thread. The caller must be a subreaper, so that a command
+// that is ended by its timeout is ended with all that it started, wherever that went [E5].
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/clock.h"
+#include "agent/base/spawn.h"
+
+namespace bide::verb {
+
+struct CommandRequest {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+  std::optional<std::string> input;  // absent: /dev/null
+  DurationMs timeout_ms = 0;         // 0: none
+};
+
+struct CommandResult {
+  std::optional<SpawnFailed> not_started;  // nothing ran
+  bool timed_out = false;                  // and was ended by us
+  ExitStatus exit;
+  std::string out;             // at most limits::kDocumentBytes, or limits::kKeptOfTooLarge if there was more
+  bool out_too_large = false;
+  std::string err_end;         // the last limits::kKeptOfTooLarge bytes of stderr
+};
+
+// Its end is its exit, not the end of its output: what it left running may hold the pipe; 200 ms more are read.
+[[nodiscard]] CommandResult run_command(const CommandRequest& request, Clock& clock);
+
+}  // namespace bide::verb

@@ -1,0 +1,302 @@
+// bide step: asks for an entry of the journal, runs its command if it has to, and prints what is recorded.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+
+#include "agent/base/json.h"
+#include "agent/base/limits.h"
+#include "agent/base/random.h"
+#include "agent/base/text.h"
+#include "agent/verb/command.h"
+#include "agent/verb/verbs.h"
+
+extern char** environ;
+
+namespace bide::verb {
+namespace {
+
+using Takes = Flag::Takes;
+
+constexpr Flag kFlags[] = {
+    {"--key"},     {"--effect"},        {"--retries"},  {"--backoff"},
+    {"--timeout"}, {"--on-timeout"},    {"--probe"},    {"--probe-absent"},
+    {"--assume"},  {"--no-retry-on"},   {"--branch"},   {"--try", Takes::nothing},
+    {"--stdin", Takes::nothing},        {"--no-stdin", Takes::nothing},
+};
+constexpr std::int64_t kMostRetries = 1'000'000;
+constexpr int kDidNotRun = 100;  // a probe's answer; 1 is what every crash of a probe returns
+// Exit codes that another try would only repeat: not executable, not found, EX_USAGE, EX_CONFIG.
+constexpr int kNeverRetried[] = {126, 127, 64, 78};
+
+class Step {
+ public:
+  Step(const Attempt& attempt, std::span<char*> argv) : attempt_(attempt), arguments_(parse_arguments(argv, kFlags)) {
+    check();
+  }
+  int run();
+
+ private:
+  void check();
+  void check_stdin();
+  std::string request() const;
+  std::string begin() const;
+  int settle(const std::string& reply) const;
+  std::string execute(const std::string& reply);
+  std::string ask_probe(const std::string& reply);
+  std::string fail(const std::string& reply, const CommandResult& result) const;
+  std::string post_fail(const std::string& reply, const std::string& error, bool retryable, bool unknown) const;
+  std::string operation(const std::string& reply, const char* what) const;
+  std::vector<std::string> environment(const std::string& reply) const;
+  bool retryable(const ExitStatus& exit) const;
+
+  const Attempt& attempt_;
+  Arguments arguments_;
+  SystemClock clock_;
+  std::string name_;
+  std::string effect_ = "non_idempotent";
+  std::optional<std::string> input_;
+  std::vector<std::int64_t> no_retry_on_;
+};
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+void Step::check() {
+  if (!arguments_.has_command || arguments_.command.empty()) {
+    throw Misuse{"bide step: write the command after --, as in: bide step fetch --effect idempotent -- curl -fsS URL"};
+  }
+  if (arguments_.words.size() > 1) {
+    throw Misuse{"bide step takes one name and has \"" + arguments_.words[0] + "\" and \"" + arguments_.words[1] +
+                 "\": the command stands after --"};
+  }
+  name_ = arguments_.words.empty() ? base_name(arguments_.command[0]) : arguments_.words[0];
+  if (name_.empty() || name_[0] == '-') throw Misuse{"bide step: \"" + name_ + "\" is no name"};
+  effect_ = arguments_.one_of("--effect", {"pure", "idempotent", "non_idempotent"}).value_or(effect_);
+  (void)arguments_.one_of("--on-timeout", {"fail"});
+  if (arguments_.has("--stdin") && arguments_.has("--no-stdin")) throw Misuse{"bide step: --stdin or --no-stdin, not both"};
+  std::string list = arguments_.value("--no-retry-on").value_or("");
+  while (!list.empty()) {
+    const auto end = std::min(list.find(','), list.size());
+    const auto code = parse_number(trim(list.substr(0, end)));
+    if (!code || *code > 255) throw Misuse{"--no-retry-on takes exit codes, as in 2,75"};
+    no_retry_on_.push_back(*code);
+    list.erase(0, end + 1);
+  }
+  check_stdin();
+}
+
+// A loop's list must not be eaten by the command in it: `while read -r f; do bide step …; done <list`.
+void Step::check_stdin() {
+  if (arguments_.has("--stdin")) {
+    input_ = read_document(STDIN_FILENO, "stdin of step " + name_);
+    return;
+  }
+  if (arguments_.has("--no-stdin")) return;
+  struct stat found {};
+  if (::fstat(STDIN_FILENO, &found) != 0) return;  // closed
+  if (S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3)) return;
+  attempt_.end_run("StdinNotDeclared",
+                   "step " + name_ + " would inherit stdin that is not /dev/null, such as the list of a `while read` loop: "
+                   "write --no-stdin (the command gets /dev/null) or --stdin (it is read whole and is part of the request)");
+}
+
+// What the entry's hash covers: the command and its input.
+std::string Step::request() const {
+  json::Writer out;
+  out.begin_object().key("argv").begin_array();
+  for (const auto& argument : arguments_.command) out.raw(as_result(argument));
+  out.end_array();
+  if (input_) out.member_raw("stdin", as_result(*input_));
+  return out.end_object().take();
+}
+
+// Variables that every attempt is given, that a shell keeps for itself, or that stand in the position.
+bool is_given(std::string_view variable) {
+  static constexpr std::string_view kGiven[] = {"PATH=", "HOME=", "USER=",  "SHELL=",  "LANG=", "TZ=", "TMPDIR=",
+                                                "PWD=",  "_=",    "SHLVL=", "OLDPWD=", "BIDE_"};
+  return std::any_of(std::begin(kGiven), std::end(kGiven), [&](auto prefix) { return variable.starts_with(prefix); });
+}
+
+// cwd and the exported variables that the attempt was not given: no part of the request, but it tells two equal
+// steps apart that come back in the other order [V3]. The agent keeps its hash only.
+std::string caller() {
+  char cwd[PATH_MAX];
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_given(*entry)) variables.emplace_back(*entry);
+  }
+  std::sort(variables.begin(), variables.end());
+  std::string text = ::getcwd(cwd, sizeof cwd) != nullptr ? cwd : "";
+  for (const auto& variable : variables) text += "\n" + variable;
+  return text;
+}
+
+std::string Step::begin() const {
+  json::Writer out;
+  out.begin_object();
+  out.member("branch", branch_of(arguments_)).member("name", name_);
+  out.member("key", arguments_.value("--key").value_or("")).member("effect", effect_);
+  out.member_raw("request", request());
+  out.member("retries", arguments_.number("--retries", kMostRetries).value_or(0));
+  out.member("backoff_ms", arguments_.duration("--backoff"));
+  out.member("timeout_ms", arguments_.duration("--timeout"));
+  out.member("on_timeout", arguments_.value("--on-timeout"));
+  out.member("probe", arguments_.value("--probe"));
+  if (const auto assumed = arguments_.json("--assume")) out.member_raw("assume", *assumed);
+  out.member("caller", caller()).member("try", arguments_.has("--try"));
+  // The same verb asks again after a lost connection: it is no second one at the same position.
+  out.member("verb", SystemRandom().uid());
+  return out.end_object().take();
+}
+
+std::string Step::operation(const std::string& reply, const char* what) const {
+  return "steps/" + std::to_string(json::int_member(reply, "step").value_or(0)) + "/" + what;
+}
+
+int Step::run() {
+  ::signal(SIGCHLD, SIG_DFL);  // a program may have ignored it: then no exit could be waited for
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::string reply = attempt_.post("steps", begin());
+  for (;;) {
+    const std::string state = json::string_member(reply, "state").value_or("");
+    if (state == "execute") {
+      reply = execute(reply);
+    } else if (state == "probe") {
+      reply = ask_probe(reply);
+    } else {
+      return settle(reply);
+    }
+  }
+}
+
+int Step::settle(const std::string& reply) const {
+  if (json::string_member(reply, "state") == "settled") {
+    print(plain(json::member(reply, "result").value_or("null")));
+    return 0;
+  }
+  const std::string error = json::member(reply, "error").value_or("{}");
+  if (!arguments_.has("--try")) attempt_.end_run("StepFailed", "step " + name_ + " failed: " + error);
+  if (const auto out = json::member(error, "stdout")) print(plain(*out));
+  if (json::string_member(error, "code") == "Timeout") return kTimedOut;
+  const auto code = json::int_member(error, "exit_code").value_or(1);
+  return code > 0 && code < 256 ? static_cast<int>(code) : 1;
+}
+
+// The attempt's environment as the program left it, without the right to the journal, with the effect's key.
+std::vector<std::string> Step::environment(const std::string& reply) const {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    if (variable.starts_with("BIDE_ATTEMPT=") || variable.starts_with("BIDE_STEP=") ||
+        variable.starts_with("BIDE_IDEMPOTENCY_KEY=")) {
+      continue;
+    }
+    out.emplace_back(variable);
+  }
+  out.push_back("BIDE_STEP=bst_" + attempt_.run() + "_" + attempt_.epoch() + "_" +
+                std::to_string(json::int_member(reply, "step").value_or(0)) + "_" +
+                json::string_member(reply, "nonce").value_or(""));
+  out.push_back("BIDE_IDEMPOTENCY_KEY=" + json::string_member(reply, "idempotency_key").value_or(""));
+  return out;
+}
+
+bool Step::retryable(const ExitStatus& exit) const {
+  return std::find(std::begin(kNeverRetried), std::end(kNeverRetried), exit.code) == std::end(kNeverRetried) &&
+         std::find(no_retry_on_.begin(), no_retry_on_.end(), exit.code) == no_retry_on_.end();
+}
+
+std::string Step::execute(const std::string& reply) {
+  CommandRequest command{arguments_.command, environment(reply), input_, arguments_.duration("--timeout").value_or(0)};
+  const CommandResult result = run_command(command, clock_);
+  if (result.not_started || result.timed_out || result.exit != ExitStatus{} || result.out_too_large) {
+    return fail(reply, result);
+  }
+  json::Writer out;
+  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw("result", as_result(result.out));
+  return attempt_.post(operation(reply, "complete"), out.end_object().take());
+}
+
+std::string Step::post_fail(const std::string& reply, const std::string& error, bool may_retry, bool unknown) const {
+  json::Writer out;
+  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw("error", error);
+  out.member("retryable", may_retry).member("unknown", unknown);
+  return attempt_.post(operation(reply, "fail"), out.end_object().take());
+}
+
+// Reasons for which no command could ever start, as against those that pass (no memory, no descriptors: E8).
+bool is_not_found(int error) {
+  static constexpr int kNotFound[] = {ENOENT, EACCES, ENOEXEC, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, EPERM, E2BIG};
+  return std::find(std::begin(kNotFound), std::end(kNotFound), error) != std::end(kNotFound);
+}
+
+std::string last_line(std::string_view text) {
+  text = trim(text);
+  const auto line = text.substr(text.rfind('\n') + 1);
+  return std::string(line.substr(0, 512));
+}
+
+std::string Step::fail(const std::string& reply, const CommandResult& result) const {
+  const std::string& command = arguments_.command[0];
+  json::Writer error;
+  error.begin_object();
+  if (result.not_started) {
+    const bool found = !is_not_found(result.not_started->error);
+    error.member("code", found ? "SpawnFailed" : "NotFound");
+    error.member("message", result.not_started->text + (found ? "" : " (a shell function is no command: put it in a file)"));
+    return post_fail(reply, error.end_object().take(), false, false);
+  }
+  const auto add_output = [&](std::string_view out) {
+    if (!out.empty()) error.member_raw("stdout", as_result(out));
+    if (!result.err_end.empty()) error.member_raw("stderr", as_result(result.err_end));
+  };
+  if (result.timed_out) {
+    error.member("code", "Timeout");
+    error.member("message", command + " took longer than " + format_duration(*arguments_.duration("--timeout")) +
+                                " and was ended with all its processes");
+    add_output(arguments_.has("--try") ? result.out : "");
+    const bool unknown = effect_ == "non_idempotent" && !arguments_.has("--on-timeout");
+    return post_fail(reply, error.end_object().take(), true, unknown);
+  }
+  if (result.exit == ExitStatus{}) {  // it did what it does, and said too much [E9]
+    error.member("code", "ResultTooLarge");
+    error.member("message", "stdout of " + command + " is over 1 MiB: write it to a file in the workspace");
+    add_output(result.out);
+    return post_fail(reply, error.end_object().take(), false, false);
+  }
+  const std::string said = last_line(result.err_end);
+  error.member("code", "CommandFailed");
+  error.member("message", command + " " + describe(result.exit) + (said.empty() ? "" : ": " + said));
+  if (!result.exit.signalled) error.member("exit_code", result.exit.code);
+  add_output(arguments_.has("--try") ? result.out : "");
+  return post_fail(reply, error.end_object().take(), !result.exit.signalled && retryable(result.exit), result.exit.signalled);
+}
+
+// Did the effect happen? 0: it ran, and stdout is its result; 100: it did not; all else: the probe cannot tell.
+std::string Step::ask_probe(const std::string& reply) {
+  const CommandRequest probe{{"/bin/sh", "-c", json::string_member(reply, "probe").value_or("exit 1")},
+                             environment(reply), std::nullopt, limits::kProbeMs};
+  const CommandResult result = run_command(probe, clock_);
+  const auto absent = arguments_.number("--probe-absent", 255).value_or(kDidNotRun);
+  const bool told = !result.not_started && !result.timed_out && !result.exit.signalled && !result.out_too_large;
+  json::Writer out;
+  out.begin_object().member("nonce", json::string_member(reply, "nonce"));
+  if (told && result.exit.code == 0) {
+    out.member("verdict", "ran").member_raw("result", as_result(result.out));
+  } else {
+    out.member("verdict", told && result.exit.code == absent ? "did_not_run" : "cannot_tell");
+  }
+  return attempt_.post(operation(reply, "probe"), out.end_object().take());
+}
+
+}  // namespace
+
+int verb_step(const Attempt& attempt, std::span<char*> argv) { return Step(attempt, argv).run(); }
+
+}  // namespace bide::verb
