@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@
 namespace bide {
 namespace {
 
-constexpr int kFreezePasses = 50;    // a fork bomb is stopped faster than it grows after a few
+constexpr int kFreezePasses = 100;     // then what is not stopped sleeps in the kernel (disk, network file system)
+constexpr int kQuickPasses = 3;        // a fork bomb is looked at again at once; after that there is a CPU to wait for
 constexpr int kDeepestAncestry = 256;  // parents are read one by one: a bound against a list that changes meanwhile
 
 // Small files of /proc are read whole: their size is not known before.
@@ -239,17 +241,32 @@ std::vector<ProcessInfo> members(const TreeScope& scope) {
   return out;
 }
 
+// A parent that waits in vfork for a child that was stopped before its exec shows as D: it stands still all the same.
+static bool stands_still(const ProcessInfo& info, const std::vector<ProcessInfo>& all) {
+  if (info.stopped()) return true;
+  return info.state == 'D' && std::any_of(all.begin(), all.end(), [&](const ProcessInfo& other) {
+           return other.parent == info.key.pid && other.stopped();
+         });
+}
+
+// A signal is taken when its process next runs: one in the middle of a fork finishes that first, and its child is seen
+// only afterwards. So it is not enough that a pass finds nobody new: all must be seen stopped.
 std::vector<ProcessInfo> freeze(const TreeScope& scope) {
-  std::set<ProcessKey> seen;
+  std::set<ProcessKey> told;
+  std::set<ProcessKey> not_ours;
   for (int pass = 0;; ++pass) {
     auto found = members(scope);
-    bool new_ones = false;
+    bool settled = true;
     for (const auto& info : found) {
-      if (!seen.insert(info.key).second) continue;
-      new_ones = true;
-      signal_process(info.key, SIGSTOP);
+      if (told.insert(info.key).second) {
+        settled = false;
+        if (!signal_process(info.key, SIGSTOP)) not_ours.insert(info.key);
+      } else if (!stands_still(info, found) && !not_ours.contains(info.key)) {
+        settled = false;
+      }
     }
-    if (!new_ones || pass == kFreezePasses) return found;
+    if (settled || pass == kFreezePasses) return found;
+    ::poll(nullptr, 0, pass < kQuickPasses ? 0 : 1);
   }
 }
 

@@ -67,7 +67,8 @@ bool signal_process(const ProcessKey& key, int signal);
 [[nodiscard]] std::vector<ProcessInfo> leaves(const std::vector<ProcessInfo>& tree);
 // Everything in scope by one pass over /proc, parents before children. The caller itself is never in it.
 [[nodiscard]] std::vector<ProcessInfo> members(const TreeScope& scope);
-// SIGSTOP to all in scope until a pass finds nobody new; parents first, so that none sees its child stop.
+// SIGSTOP to all in scope until a pass finds nobody new and all stopped; parents first, so that none sees its child
+// stop. What cannot be stopped (another user's, deep in the kernel) is given up after about 0.1 s: look at stopped().
 std::vector<ProcessInfo> freeze(const TreeScope& scope);
 // SIGCONT, children first.
 void thaw(const std::vector<ProcessInfo>& frozen);

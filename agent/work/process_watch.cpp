@@ -44,7 +44,8 @@ std::string ProcessWatch::held_by() const {
 bool ProcessWatch::stop_and_look(const std::function<std::set<int>()>& waiting) {
   frozen_ = freeze(scope_);
   const auto tree = descendants(scope_.root.pid);
-  const bool all_stopped = tree.size() == frozen_.size();
+  const bool all_stopped = tree.size() == frozen_.size() &&
+                           std::all_of(frozen_.begin(), frozen_.end(), [](const auto& info) { return info.stopped(); });
   const bool quiet = same_and_waiting(tree, waiting());
   if (quiet && all_stopped && !tree.empty()) return true;
   tree_.clear();  // the next look finds a change: the linger begins anew

@@ -104,15 +104,22 @@ TEST_CASE("[A7] a process of an attempt is known as one, whatever it did to its 
   CHECK_FALSE(environment_of(tree.sleeper("1002"), "BIDE_RUN"));
 }
 
-TEST_CASE("A frozen tree stands still and goes on after a thaw") {
-  Tree tree("sleep 1000.TAG & i=0; while :; do i=$((i+1)); echo $i >count; sleep 0.01; done", 1);
+// A shell that waits in vfork for a child stopped before its exec is in state D: that was seen here, on a busy machine.
+TEST_CASE("A frozen tree stands still, again and again, and goes on after a thaw") {
+  Tree tree("sleep 1000.TAG & i=0; while :; do i=$((i+1)); echo $i >count; /bin/true; done", 1);
+  for (int round = 0; round < 50; ++round) {
+    const auto frozen = freeze(tree.guard->scope());
+    for (const auto& process : members(tree.guard->scope())) {
+      INFO(process.name << " in state " << process.state);
+      REQUIRE((process.stopped() || process.state == 'D'));
+    }
+    thaw(frozen);
+  }
   const auto count = [&] { return test::read_file(tree.dir / "count"); };
   eventually([&] { return count().size() > 1; }, "it counts");
   const auto frozen = freeze(tree.guard->scope());
   CHECK(frozen.size() >= 2);
-  for (const auto& process : descendants(tree.guard->key().pid)) {
-    eventually([&] { return !read_process(process.key.pid) || read_process(process.key.pid)->stopped(); }, "it stops");
-  }
+  for (const auto& process : members(tree.guard->scope())) CHECK((process.stopped() || process.state == 'D'));
   const auto then = count();
   CHECK_FALSE(test::holds_within(std::chrono::milliseconds(200), [&] { return count() != then; }));
   thaw(frozen);
