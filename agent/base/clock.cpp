@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "agent/base/limits.h"
 
@@ -22,19 +23,50 @@ BootMs SystemClock::boot_ms() { return read_clock(CLOCK_BOOTTIME); }
 
 StoreClock::StoreClock(Clock& clock, TimeMs mark)
     : clock_(clock),
-      offset_(std::max(clock.wall_ms(), mark) - clock.boot_ms()),
       mark_(mark),
+      offset_(std::max(clock.wall_ms(), mark) - clock.boot_ms()),
       held_(mark - clock.wall_ms() > limits::kClockFollowMs) {}
 
 TimeMs StoreClock::now() const { return offset_.load(std::memory_order_relaxed) + clock_.boot_ms(); }
 
-void StoreClock::follow_wall() {
+DurationMs StoreClock::follow_wall() {
+  Lock lock(mutex_);
   const TimeMs wall = clock_.wall_ms();
+  const BootMs boot = clock_.boot_ms();
   if (held_.load(std::memory_order_relaxed) && wall >= mark_) held_.store(false, std::memory_order_relaxed);
-  const DurationMs ahead = wall - now();
-  if (ahead > 0 && ahead <= limits::kClockFollowMs) offset_.fetch_add(ahead, std::memory_order_relaxed);
+
+  const TimeMs offset = wall - boot;
+  const DurationMs ahead = offset - offset_.load(std::memory_order_relaxed);
+  if (ahead <= limits::kClockFollowMs) {
+    ahead_.reset();
+    if (ahead > 0) offset_.store(offset, std::memory_order_relaxed);
+    return 0;
+  }
+  if (!ahead_ || std::abs(offset - ahead_->offset) > limits::kClockAgreeMs) {
+    ahead_ = Ahead{offset, boot};
+    return 0;
+  }
+  if (boot - ahead_->seen_at < limits::kClockFollowMs) return 0;
+  ahead_.reset();
+  offset_.store(offset, std::memory_order_relaxed);
+  return ahead;
+}
+
+std::optional<BootMs> StoreClock::look_again_at() const {
+  Lock lock(mutex_);
+  if (!ahead_) return std::nullopt;
+  return ahead_->seen_at + limits::kClockFollowMs;
 }
 
 bool StoreClock::held() const { return held_.load(std::memory_order_relaxed); }
+
+TimeMs StoreClock::accept_wall() {
+  Lock lock(mutex_);
+  const TimeMs wall = clock_.wall_ms();
+  offset_.store(wall - clock_.boot_ms(), std::memory_order_relaxed);
+  held_.store(false, std::memory_order_relaxed);
+  ahead_.reset();
+  return wall;
+}
 
 }  // namespace bide

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 
+#include "agent/base/mutex.h"
 #include "agent/base/time.h"
 
 namespace bide {
@@ -21,22 +23,36 @@ class SystemClock final : public Clock {
   BootMs boot_ms() override;
 };
 
-// now() = anchor + boot time since the anchor. Never goes backwards.
+// now() = anchor + boot time since the anchor. Goes backwards only when an operator says so (accept_wall).
+// now() and held() take no lock.
 class StoreClock {
  public:
   // `mark`: the clock_mark of the file, 0 for a new one; the anchor is the later of the wall clock and it.
   StoreClock(Clock& clock, TimeMs mark);
   [[nodiscard]] TimeMs now() const;
-  // Once a pass: follows a wall clock that runs ahead by up to 60 s; a wall clock behind is waited for.
-  void follow_wall();
+  // Once a pass. A wall clock that runs ahead by up to 60 s is followed; by more when two passes 60 s apart agree;
+  // one that is behind is waited for. Returns how far now() jumped if that was by more than 60 s (to be warned of),
+  // else 0.
+  DurationMs follow_wall();
+  // The boot time at which a pass should look again at a wall clock that is far ahead; nullopt: it is not.
+  [[nodiscard]] std::optional<BootMs> look_again_at() const;
   // True while the wall clock was more than 60 s behind the mark at the start and has not passed it since.
   [[nodiscard]] bool held() const;
+  // `bide clock accept`: now() is the wall clock, forwards or backwards. The caller writes that time as the mark.
+  TimeMs accept_wall();
 
  private:
+  struct Ahead {
+    TimeMs offset;  // wall - boot when it was seen first
+    BootMs seen_at;
+  };
+
   Clock& clock_;
+  const TimeMs mark_;
   std::atomic<TimeMs> offset_;  // now = offset_ + boot_ms()
-  TimeMs mark_;
-  mutable std::atomic<bool> held_;
+  std::atomic<bool> held_;
+  mutable Mutex mutex_;  // passes of several threads: none adds what another has added already
+  std::optional<Ahead> ahead_ GUARDED_BY(mutex_);
 };
 
 }  // namespace bide

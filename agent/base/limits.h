@@ -20,6 +20,7 @@ inline constexpr int kUnreadSignals = 10'000;               // a sender in a loo
 
 // Time, in milliseconds.
 inline constexpr std::int64_t kClockFollowMs = 60'000;      // C6: more than NTP slews, less than a wrong time zone
+inline constexpr std::int64_t kClockAgreeMs = 1'000;        // C6: NTP slews 30 ms a minute at most; a second is no accident
 inline constexpr std::int64_t kInlineSleepMs = 1'000;       // A5: shorter than what a suspension and a claim cost a program
 inline constexpr std::int64_t kRiderMs = 100;               // J1: an intent that rides is committed at the latest then
 inline constexpr std::int64_t kRemoteLeaseMs = 30'000;      // K1

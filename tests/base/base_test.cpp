@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 #include <unordered_set>
+#include <vector>
 
 #include "agent/base/clock.h"
 #include "agent/base/doorbell.h"
@@ -73,6 +74,42 @@ TEST_CASE("[C6] clock: a wall ahead by up to a minute is followed, one behind is
   CHECK(clock.now() == 1'000'000 + limits::kClockFollowMs);
 }
 
+TEST_CASE("[C6] clock: a wall far ahead is followed when two passes a minute apart agree") {
+  test::FakeClock fake(1'000'000, 500);
+  StoreClock clock(fake, 0);
+  const DurationMs hour = 3'600'000;
+  fake.step_wall(hour);
+  CHECK(clock.follow_wall() == 0);
+  CHECK(clock.now() == 1'000'000);
+  REQUIRE(clock.look_again_at() == fake.boot_ms() + limits::kClockFollowMs);
+  fake.advance(limits::kClockFollowMs - 1);
+  CHECK(clock.follow_wall() == 0);
+  CHECK(clock.now() == 1'000'000 + limits::kClockFollowMs - 1);
+  fake.step_wall(limits::kClockAgreeMs);  // NTP slews meanwhile: still the same story
+  fake.advance(1);
+  CHECK(clock.follow_wall() == hour + limits::kClockAgreeMs);
+  CHECK(clock.now() == fake.wall_ms());
+  CHECK(!clock.look_again_at());
+}
+
+TEST_CASE("[C6] clock: a wall far ahead that goes back, or wanders, is not followed") {
+  test::FakeClock fake(1'000'000, 500);
+  StoreClock clock(fake, 0);
+  fake.step_wall(3'600'000);
+  clock.follow_wall();
+  fake.step_wall(-3'600'000);
+  fake.advance(limits::kClockFollowMs);
+  CHECK(clock.follow_wall() == 0);
+  CHECK(clock.now() == fake.wall_ms());
+  CHECK(!clock.look_again_at());
+  for (int i = 0; i < 5; ++i) {  // each time another hour: no two passes agree
+    fake.step_wall(3'600'000);
+    fake.advance(limits::kClockFollowMs);
+    CHECK(clock.follow_wall() == 0);
+  }
+  CHECK(clock.now() == 1'000'000 + 6 * limits::kClockFollowMs);
+}
+
 TEST_CASE("[C6] clock: a held start ends when the wall has passed the mark") {
   test::FakeClock fake(1'000'000, 500);
   StoreClock clock(fake, 2'000'000);
@@ -82,6 +119,32 @@ TEST_CASE("[C6] clock: a held start ends when the wall has passed the mark") {
   fake.set_wall(2'000'000);
   clock.follow_wall();
   CHECK(!clock.held());
+}
+
+TEST_CASE("[C6] clock: accepting the wall is the one thing that turns now back") {
+  test::FakeClock fake(1'000'000, 500);
+  StoreClock clock(fake, 9'000'000'000);
+  CHECK(clock.held());
+  CHECK(clock.now() == 9'000'000'000);
+  CHECK(clock.accept_wall() == 1'000'000);
+  CHECK(clock.now() == 1'000'000);
+  CHECK(!clock.held());
+  fake.advance(5);
+  CHECK(clock.follow_wall() == 0);
+  CHECK(clock.now() == 1'000'005);
+}
+
+TEST_CASE("[C6] clock: passes of several threads follow a step once") {  // the thread sanitizer looks on
+  test::FakeClock fake(1'000'000, 500);
+  StoreClock clock(fake, 0);
+  for (int round = 1; round <= 50; ++round) {
+    fake.step_wall(50'000);
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 4; ++i) threads.emplace_back([&] { clock.follow_wall(); });
+    }
+    REQUIRE(clock.now() == 1'000'000 + round * 50'000);
+  }
 }
 
 TEST_CASE("random: uids and uuids have their form and do not repeat") {
