@@ -10,7 +10,8 @@ namespace {
 
 std::vector<std::string_view> split(std::string_view path) {
   std::vector<std::string_view> segments;
-  path.remove_prefix(std::min<std::size_t>(path.size(), 1));
+  if (path.empty() || path.front() != '/') return segments;  // "*" is no path: it fits no route
+  path.remove_prefix(1);
   while (true) {
     const std::size_t slash = path.find('/');
     segments.push_back(path.substr(0, slash));

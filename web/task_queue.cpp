@@ -19,6 +19,7 @@ bool TaskQueue::add_thread() {
     return false;
   }
   ++threads_here_;
+  ++idle_;  // from its birth: it will take a task
   return true;
 }
 
@@ -39,7 +40,6 @@ bool TaskQueue::try_run(std::function<void()> task) {
 void TaskQueue::work(Threads::iterator self) NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock lock(mutex_);
   while (true) {
-    ++idle_;
     const bool found = work_to_do_.wait_for(lock, linger_, [this] { return closed_ || !tasks_.empty(); });
     --idle_;
     if (!tasks_.empty()) {
@@ -49,6 +49,7 @@ void TaskQueue::work(Threads::iterator self) NO_THREAD_SAFETY_ANALYSIS {
       task();
       task = nullptr;
       lock.lock();
+      ++idle_;
       continue;
     }
     if (closed_ || !found) break;

@@ -13,5 +13,7 @@ void json(std::string_view input);
 void times(std::string_view input);
 // percent-encoding, UTF-8, trim, quote.
 void text(std::string_view input);
+// The HTTP gate: what gate_oracle.h says.
+void gate(std::string_view input);
 
 }  // namespace bide::fuzz
