@@ -64,7 +64,8 @@ std::optional<unsigned> parse_scopes(std::string_view text) {
     const std::string_view name = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (name.empty()) continue;
-    const auto found = std::find_if(kNames.begin(), kNames.end(), [name](const auto& one) { return one.first == name; });
+    const auto found =
+        std::find_if(kNames.begin(), kNames.end(), [name](const auto& one) { return one.first == name; });
     if (found == kNames.end()) return std::nullopt;
     scopes |= found->second;
   }

@@ -83,8 +83,7 @@ void append_header(std::string& out, std::string_view name, std::string_view val
 void write_answer(Connection& connection, Response&& response, TimeMs now, bool head_only, bool keep_alive) {
   std::string& out = connection.out;
   const bool bodiless = response.status == 204 || response.status == 304;
-  const std::size_t length =
-      response.file ? static_cast<std::size_t>(response.file->length) : response.body.size();
+  const std::size_t length = response.file ? static_cast<std::size_t>(response.file->length) : response.body.size();
   out.reserve(out.size() + 640 + (head_only ? 0 : response.body.size()));
   out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ").append(reason(response.status));
   out.append("\r\nDate: ").append(http_date(now)).append("\r\n");

@@ -204,7 +204,8 @@ bool is_ours(std::string_view authority, const GateRules& rules) {
   if (rules.any_port) {
     const std::size_t colon = authority.rfind(':');
     const std::string_view port = colon == std::string_view::npos ? "" : authority.substr(colon + 1);
-    const bool digits = port.size() <= 5 && std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool digits =
+        port.size() <= 5 && std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (colon != std::string_view::npos && digits) name = authority.substr(0, colon);
   }
   return std::any_of(rules.hosts.begin(), rules.hosts.end(), [name](const std::string& host) { return host == name; });

@@ -80,7 +80,8 @@ TcpAddress parse_tcp(std::string_view text) {
   std::string host(text.substr(0, std::min(colon, text.size())));
   const std::string_view port_text = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   const auto port = port_text == "0" ? std::optional<std::int64_t>(0) : parse_number(port_text);
-  if (!port || *port > 65'535) throw ConfigFault("a listen address is ADDRESS:PORT, like 127.0.0.1:7433: " + std::string(text));
+  if (!port || *port > 65'535)
+    throw ConfigFault("a listen address is ADDRESS:PORT, like 127.0.0.1:7433: " + std::string(text));
   if (host == "localhost") host = "127.0.0.1";
   TcpAddress address;
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
@@ -145,7 +146,8 @@ Listener Listener::tcp(std::string_view text) {
   set_flag(listener.fd(), SOL_SOCKET, SO_REUSEADDR);
   if (address.storage.ss_family == AF_INET6) set_flag(listener.fd(), IPPROTO_IPV6, IPV6_V6ONLY);
   if (::bind(listener.fd(), plain(address.storage), address.size) != 0) {
-    const std::string reason = errno == EADDRINUSE ? "another process has it: end it, or choose another --listen" : why();
+    const std::string reason =
+        errno == EADDRINUSE ? "another process has it: end it, or choose another --listen" : why();
     throw ConfigFault("cannot listen on " + std::string(text) + ": " + reason);
   }
   listen_on(listener.fd(), std::string(text));

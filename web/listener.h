@@ -33,7 +33,7 @@ class Listener {
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool is_unix() const { return unix_; }
-  [[nodiscard]] int port() const { return port_; }                // TCP
+  [[nodiscard]] int port() const { return port_; }                 // TCP
   [[nodiscard]] const std::string& name() const { return name_; }  // path, or address with port
   // Hosts and origins that are ours on this listener. `more`: further names from the configuration, without port.
   [[nodiscard]] GateRules rules(const std::vector<std::string>& more) const;

@@ -45,8 +45,9 @@ void members(json::Writer& out, const ProblemKind& kind) {
 
 const ProblemKind& problem_kind(std::string_view code) {
   const auto kinds = problem_kinds();
-  const auto found = std::lower_bound(kinds.begin(), kinds.end(), code,
-                                      [](const ProblemKind& kind, std::string_view wanted) { return kind.code < wanted; });
+  const auto found =
+      std::lower_bound(kinds.begin(), kinds.end(), code,
+                       [](const ProblemKind& kind, std::string_view wanted) { return kind.code < wanted; });
   if (found != kinds.end() && found->code == code) return *found;
   if (code == "internal") throw Bug("the table of problems lost its last resort");
   log::error("http.unknown_problem_code", {{"code", code}});
@@ -93,8 +94,9 @@ Response problem_page(const Request& request) {
     return json_response(200, out.take());
   }
   const std::string head = std::to_string(found->status) + " " + std::string(found->title);
-  return html(code, "<h1>" + escape(head) + "</h1>\n<p><code>" + escape(code) + "</code></p>\n<h2>What it means</h2>\n<p>" +
-                        escape(found->meaning) + "</p>\n<h2>What to do</h2>\n<p>" + escape(found->action) + "</p>\n");
+  return html(code, "<h1>" + escape(head) + "</h1>\n<p><code>" + escape(code) +
+                        "</code></p>\n<h2>What it means</h2>\n<p>" + escape(found->meaning) +
+                        "</p>\n<h2>What to do</h2>\n<p>" + escape(found->action) + "</p>\n");
 }
 
 Response problem_list(const Request& request) {

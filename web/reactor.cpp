@@ -158,7 +158,8 @@ void Reactor::accept_from(std::size_t listener) {
     ++open_[listener];
     count_.store(all_.size(), std::memory_order_relaxed);
     if (!room) {
-      refuse(there, desk_.refusal(503, "too_many_connections", "this agent has as many connections as it takes"), false);
+      refuse(there, desk_.refusal(503, "too_many_connections", "this agent has as many connections as it takes"),
+             false);
       continue;
     }
     set_deadline(there, bounds_.idle_ms);
@@ -181,18 +182,14 @@ void Reactor::on_event(Connection& connection, std::uint32_t events) {
   switch (connection.state) {
     case State::idle:
     case State::head:
-    case State::body:
-      on_readable(connection);
-      return;
+    case State::body: on_readable(connection); return;
     case State::busy:
       // The peer hung up. It is looked at again when its thread gives it back.
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd.get(), nullptr);
       connection.watched = false;
       connection.stop.request_stop();
       return;
-    case State::parked:
-      close(connection);
-      return;
+    case State::parked: close(connection); return;
     case State::writing:
       if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
         close(connection);
@@ -200,9 +197,7 @@ void Reactor::on_event(Connection& connection, std::uint32_t events) {
       }
       go_on(connection);
       return;
-    case State::lingering:
-      discard(connection);
-      return;
+    case State::lingering: discard(connection); return;
   }
 }
 
@@ -210,7 +205,8 @@ void Reactor::on_readable(Connection& connection) {
   std::array<char, kReadChunk> chunk;
   const std::size_t wanted = connection.state == State::body ? connection.head.content_length : limits::kHeadBytes + 8;
   while (connection.in.size() < wanted) {
-    const ssize_t got = ::recv(connection.fd.get(), chunk.data(), std::min(chunk.size(), wanted - connection.in.size()), 0);
+    const ssize_t got =
+        ::recv(connection.fd.get(), chunk.data(), std::min(chunk.size(), wanted - connection.in.size()), 0);
     if (got > 0) {
       connection.in.append(chunk.data(), static_cast<std::size_t>(got));
       if (static_cast<std::size_t>(got) < chunk.size()) break;
@@ -240,15 +236,12 @@ bool Reactor::step(Connection& connection) {
       connection.state = State::head;
       set_deadline(connection, bounds_.head_ms);
       return true;
-    case State::head:
-      return read_next_head(connection);
-    case State::body:
-      return take_body(connection);
+    case State::head: return read_next_head(connection);
+    case State::body: return take_body(connection);
     case State::busy:
     case State::parked:
     case State::writing:
-    case State::lingering:
-      return false;
+    case State::lingering: return false;
   }
   return false;
 }
@@ -312,9 +305,7 @@ bool Reactor::take_body(Connection& connection) {
   return false;
 }
 
-Response Reactor::busy() {
-  return desk_.refusal(503, "busy", "this agent has as many requests in hand as it takes");
-}
+Response Reactor::busy() { return desk_.refusal(503, "busy", "this agent has as many requests in hand as it takes"); }
 
 void Reactor::refuse(Connection& connection, Response&& response, bool keep_alive) {
   write_answer(connection, std::move(response), clock_.wall_ms(), connection.head.method == "HEAD", keep_alive);
@@ -412,19 +403,13 @@ void Reactor::begin_stop() {
   for (const auto& [fd, connection] : all_) everyone.push_back(connection.get());
   for (Connection* connection : everyone) {
     switch (connection->state) {
-      case State::busy:
-        connection->stop.request_stop();
-        break;
-      case State::writing:
-        set_deadline(*connection, kStopWriteMs);
-        break;
+      case State::busy: connection->stop.request_stop(); break;
+      case State::writing: set_deadline(*connection, kStopWriteMs); break;
       case State::idle:
       case State::head:
       case State::body:
       case State::parked:
-      case State::lingering:
-        close(*connection);
-        break;
+      case State::lingering: close(*connection); break;
     }
   }
 }

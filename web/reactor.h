@@ -32,11 +32,11 @@ class Desk {
 };
 
 struct ReactorBounds {
-  std::int64_t head_ms;    // a whole head, from its first byte: 408
-  std::int64_t body_ms;    // a whole body: 408
-  std::int64_t write_ms;   // a whole answer
-  std::int64_t idle_ms;    // between requests
-  std::int64_t linger_ms;  // after a refusal
+  std::int64_t head_ms;     // a whole head, from its first byte: 408
+  std::int64_t body_ms;     // a whole body: 408
+  std::int64_t write_ms;    // a whole answer
+  std::int64_t idle_ms;     // between requests
+  std::int64_t linger_ms;   // after a refusal
   std::size_t connections;  // a listener
 };
 

@@ -55,8 +55,8 @@ struct Principal {
 };
 
 struct Request {
-  std::string method;  // HEAD arrives as GET: the front leaves the body out
-  std::string path;    // as sent, percent-encoded
+  std::string method;                                         // HEAD arrives as GET: the front leaves the body out
+  std::string path;                                           // as sent, percent-encoded
   std::vector<std::pair<std::string, std::string>> captures;  // decoded
   std::vector<std::pair<std::string, std::string>> query;     // decoded
   std::vector<Field> fields;

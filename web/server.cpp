@@ -112,7 +112,8 @@ class Server::Impl final : public Desk {
       return problem_response(problem("not_found", "there is nothing at this path"));
     }
     if (const auto* other = std::get_if<NoSuchMethod>(&found)) {
-      return problem_response(problem("method_not_allowed", "this path has " + other->allow)).with("Allow", other->allow);
+      return problem_response(problem("method_not_allowed", "this path has " + other->allow))
+          .with("Allow", other->allow);
     }
     connection.matched = std::get<Matched>(std::move(found));
     const Route& route = *connection.matched.route;

@@ -86,6 +86,11 @@ void TaskQueue::close() NO_THREAD_SAFETY_ANALYSIS {
   }
 }
 
+int TaskQueue::threads() const {
+  Lock lock(mutex_);
+  return threads_here_;
+}
+
 int TaskQueue::busy() const {
   Lock lock(mutex_);
   return threads_here_ - idle_;

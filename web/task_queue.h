@@ -26,7 +26,8 @@ class TaskQueue {
   [[nodiscard]] bool try_run(std::function<void()> task) EXCLUDES(mutex_);
   // Takes no more tasks, runs what is queued, joins. Idempotent.
   void close() EXCLUDES(mutex_);
-  [[nodiscard]] int busy() const EXCLUDES(mutex_);
+  [[nodiscard]] int busy() const EXCLUDES(mutex_);     // threads at work
+  [[nodiscard]] int threads() const EXCLUDES(mutex_);  // threads, at work or not
 
  private:
   using Threads = std::list<std::thread>;

@@ -16,18 +16,42 @@ using namespace bide::test;
 
 namespace {
 
-constexpr std::array<std::string_view, 10> kMethods = {"GET", "POST", "HEAD", "OPTIONS", "DELETE", "PUT", "get", "G T", "", "P\tST"};
+constexpr std::array<std::string_view, 10> kMethods = {"GET", "POST", "HEAD", "OPTIONS", "DELETE",
+                                                       "PUT", "get",  "G T",  "",        "P\tST"};
 constexpr std::array<std::string_view, 14> kTargets = {
-    "/", "/v1/runs", "/v1/runs/1?x=1", "*", "http://localhost:7433/a", "http://evil/", "/%0d%0a", "/%2", "/%00", "//", "/a#b",
-    "/../..", "localhost:7433", "/a b"};
+    "/",    "/v1/runs", "/v1/runs/1?x=1", "*",      "http://localhost:7433/a", "http://evil/", "/%0d%0a", "/%2",
+    "/%00", "//",       "/a#b",           "/../..", "localhost:7433",          "/a b"};
 constexpr std::array<std::string_view, 5> kVersions = {"HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "http/1.1", ""};
-constexpr std::array<std::string_view, 30> kFields = {
-    "Host: localhost:7433", "Host: localhost:7433", "Host: localhost:7433", "Host: evil.example", "Host:", "Content-Length: 0",
-    "Content-Length: 2", "Content-Length: -1", "Content-Length: 2, 2", "Content-Length: 99999999999999999999",
-    "Transfer-Encoding: chunked", "Transfer-Encoding:\tchunked", "Transfer-Encoding : chunked", "Content-Type: application/json",
-    "Content-Type: text/plain", "Origin: null", "Origin: http://localhost:7433", "Connection: close", "Connection: x, Keep-Alive",
-    "Expect: 100-continue", "Range: bytes=0-", "REMOTE_ADDR: 1", "X: a%0d%0ab", "X: \xc3\xa9", "X:y", " folded", "\tfolded", ": x",
-    "Content-Encoding: gzip", "Authorization: Bearer a%2Bb"};
+constexpr std::array<std::string_view, 30> kFields = {"Host: localhost:7433",
+                                                      "Host: localhost:7433",
+                                                      "Host: localhost:7433",
+                                                      "Host: evil.example",
+                                                      "Host:",
+                                                      "Content-Length: 0",
+                                                      "Content-Length: 2",
+                                                      "Content-Length: -1",
+                                                      "Content-Length: 2, 2",
+                                                      "Content-Length: 99999999999999999999",
+                                                      "Transfer-Encoding: chunked",
+                                                      "Transfer-Encoding:\tchunked",
+                                                      "Transfer-Encoding : chunked",
+                                                      "Content-Type: application/json",
+                                                      "Content-Type: text/plain",
+                                                      "Origin: null",
+                                                      "Origin: http://localhost:7433",
+                                                      "Connection: close",
+                                                      "Connection: x, Keep-Alive",
+                                                      "Expect: 100-continue",
+                                                      "Range: bytes=0-",
+                                                      "REMOTE_ADDR: 1",
+                                                      "X: a%0d%0ab",
+                                                      "X: \xc3\xa9",
+                                                      "X:y",
+                                                      " folded",
+                                                      "\tfolded",
+                                                      ": x",
+                                                      "Content-Encoding: gzip",
+                                                      "Authorization: Bearer a%2Bb"};
 constexpr std::array<std::string_view, 6> kEnds = {"\r\n", "\r\n", "\r\n", "\r\n", "\n", "\r"};
 
 template <std::size_t N>

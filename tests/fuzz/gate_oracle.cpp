@@ -43,7 +43,8 @@ std::string broken_by_rewriting(const Head& head) {
   if (bytes.size() > limits::kHeadBytes) return {};
   const auto* head_again = std::get_if<Head>(&again);
   if (head_again == nullptr) return "an accepted head is refused when it is written plainly";
-  if (head_again->content_length != head.content_length || head_again->path != head.path) return "it is read as another";
+  if (head_again->content_length != head.content_length || head_again->path != head.path)
+    return "it is read as another";
   return {};
 }
 
@@ -52,7 +53,8 @@ std::string broken_head(const Head& head, std::size_t used, std::string_view byt
   if (bytes.substr(used - 4, 4) != "\r\n\r\n") return "a head ends without an empty line";
   if (bytes.substr(0, used - 4).find("\r\n\r\n") != std::string_view::npos) return "a head has an empty line inside";
   if (head.fields.size() > limits::kHeadFields) return "too many fields";
-  if (!clean(head.method, false) || !clean(head.path, false) || !clean(head.query, false)) return "control in the target";
+  if (!clean(head.method, false) || !clean(head.path, false) || !clean(head.query, false))
+    return "control in the target";
   if (head.path.empty() || (head.path.front() != '/' && head.path != "*")) return "a path without a slash";
   int hosts = 0;
   for (const Field& field : head.fields) {
@@ -89,10 +91,12 @@ std::string gate_breaks(std::string_view bytes) {
   // The same bytes in two parts: the first part is never more than "not yet", what follows is never looked at.
   std::size_t other = 0;
   for (const std::size_t cut : {std::size_t{1}, used / 3, used / 2, used - 3, used - 1}) {
-    if (!std::holds_alternative<NeedMore>(read_head(bytes.substr(0, cut), other))) return "a part of a head has a verdict";
+    if (!std::holds_alternative<NeedMore>(read_head(bytes.substr(0, cut), other)))
+      return "a part of a head has a verdict";
   }
   const Reading exact = read_head(bytes.substr(0, used), other);
-  if (!std::holds_alternative<Head>(exact) || !same(std::get<Head>(exact), head)) return "what follows changes the head";
+  if (!std::holds_alternative<Head>(exact) || !same(std::get<Head>(exact), head))
+    return "what follows changes the head";
   return {};
 }
 

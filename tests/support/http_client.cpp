@@ -118,7 +118,9 @@ HttpAnswer HttpClient::ask(std::string_view method, std::string_view target, std
   std::string bytes(method);
   bytes.append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(host_).append("\r\n").append(more_fields);
   if (method != "GET" && method != "HEAD" && method != "OPTIONS") {
-    bytes.append("Content-Type: application/json\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n");
+    bytes.append("Content-Type: application/json\r\nContent-Length: ")
+        .append(std::to_string(body.size()))
+        .append("\r\n");
   }
   bytes.append("\r\n").append(body);
   if (!send(bytes)) return {};

@@ -45,7 +45,8 @@ void Front::add_routes() {
   });
   router_.open("/throws", [](Request&) -> Response { throw std::runtime_error("secret text"); });
   router_.open("/big", [](Request&) { return json_response(200, "\"" + std::string(8 << 20, 'x') + "\""); });
-  router_.open("/healthz", [](Request&) { return json_response(200, "{}"); }, web::Lane::health);
+  router_.open(
+      "/healthz", [](Request&) { return json_response(200, "{}"); }, web::Lane::health);
   router_.open("/errors/{code}", web::problem_page);
   router_.open("/parked", [](Request&) { return web::stay_open(); });
   router_.open("/gone", [](Request&) { return web::hang_up(); });

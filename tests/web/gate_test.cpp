@@ -30,7 +30,9 @@ int verdict(const std::string& bytes, const GateRules& rules = tcp_rules()) {
 std::string get(const std::string& more, const std::string& target = "/v1/runs") {
   return "GET " + target + " HTTP/1.1\r\nHost: localhost:7433\r\n" + more + "\r\n";
 }
-std::string post(const std::string& more) { return "POST /v1/runs HTTP/1.1\r\nHost: localhost:7433\r\n" + more + "\r\n"; }
+std::string post(const std::string& more) {
+  return "POST /v1/runs HTTP/1.1\r\nHost: localhost:7433\r\n" + more + "\r\n";
+}
 
 const std::string kJson = "Content-Type: application/json\r\n";
 

@@ -1,10 +1,10 @@
 // The smaller parts: listener, pool, router, queries, problem documents.
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <catch2/catch.hpp>
 
 #include <atomic>
 #include <memory>
@@ -76,7 +76,8 @@ TEST_CASE("listener: the flags of what it accepts") {
 }
 
 TEST_CASE("listener: addresses that are none") {
-  for (const char* bad : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "example.org:80", "[::1:80", ":80"}) {
+  for (const char* bad :
+       {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "example.org:80", "[::1:80", ":80"}) {
     INFO(bad);
     CHECK_THROWS_AS(Listener::tcp(bad), ConfigFault);
   }
@@ -96,9 +97,12 @@ TEST_CASE("task queue: its bounds are hard, and threads leave when there is noth
   std::atomic<bool> go{false};
   std::atomic<int> done{0};
   TaskQueue queue(2, 3, 20ms);
-  const auto release = std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)>(&go, [](auto* at) { at->store(true); });
+  const auto release = std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)>(&go, [](auto* at) {
+    at->store(true);
+    at->notify_all();
+  });
   const auto task = [&] {
-    while (!go.load()) std::this_thread::sleep_for(1ms);
+    go.wait(false);
     ++done;
   };
   for (int i = 0; i < 2; ++i) REQUIRE(queue.try_run(task));
@@ -106,13 +110,14 @@ TEST_CASE("task queue: its bounds are hard, and threads leave when there is noth
   for (int i = 0; i < 3; ++i) REQUIRE(queue.try_run(task));
   CHECK_FALSE(queue.try_run(task));
   go = true;
+  go.notify_all();
   eventually([&] { return done.load() == 5; }, "all are done");
   eventually([&] { return queue.busy() == 0; }, "nobody works");
   for (int i = 0; i < 50; ++i) {  // threads come and go between these
     const int before = done.load();
     REQUIRE(queue.try_run(task));
     eventually([&] { return done.load() == before + 1; }, "it is done");
-    if (i % 10 == 0) std::this_thread::sleep_for(25ms);
+    if (i % 10 == 0) eventually([&] { return queue.threads() == 0; }, "the threads have left");
   }
   queue.close();
   CHECK_FALSE(queue.try_run(task));

@@ -1,6 +1,6 @@
 // The front under load and slow clients: who waits for whom, and how it stops.
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
+#include <catch2/catch.hpp>
 
 #include <chrono>
 #include <string>
@@ -185,7 +185,7 @@ TEST_CASE("server: beyond its bounds it says 503 and closes, and health goes on"
   std::atomic<bool> release{false};
   Front front(options, [&release](web::Router& router) {
     router.open("/block", [&release](web::Request&) {
-      while (!release.load()) std::this_thread::sleep_for(1ms);
+      release.wait(false);
       return web::json_response(200, "{}");
     });
   });
@@ -205,9 +205,11 @@ TEST_CASE("server: beyond its bounds it says 503 and closes, and health goes on"
     eventually([&] { return front.server().counts().short_requests == 1; }, "the one thread is taken");
   }
   HttpAnswer busy;
-  eventually([&] { return (busy = front.tcp().ask("GET", "/v1/waits", {}, Front::bearer())).status == 503; }, "it is full");
+  eventually([&] { return (busy = front.tcp().ask("GET", "/v1/waits", {}, Front::bearer())).status == 503; },
+             "it is full");
   CHECK(front.tcp().ask("GET", "/healthz").status == 200);
   release = true;
+  release.notify_all();
   for (HttpClient& client : blocked) CHECK(client.read()->status == 200);
   // One that hung up makes room.
   waiting.pop_back();

@@ -1,8 +1,8 @@
 // The traps of a bare cpp-httplib server. Each is a function that springs it and says whether the server fell into it;
 // each is asked twice: our front must not fall, and the bare server must, or the trap shows nothing.
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <catch2/catch.hpp>
 
 #include <chrono>
 #include <string>
@@ -24,7 +24,8 @@ const std::string kType = "Content-Type: application/json\r\n";
 
 template <class Target>
 std::string line(const Target& target, const std::string& start, const std::string& fields) {
-  return start + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(target.port()) + "\r\n" + Front::bearer() + fields + "\r\n";
+  return start + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(target.port()) + "\r\n" + Front::bearer() + fields +
+         "\r\n";
 }
 
 // Sends it, waits for the answer or the end, and says whether a run was started.
@@ -105,16 +106,19 @@ struct Traps {
            return !client.read(milliseconds(1'500));
          }},
         {"a chunked body is taken",
-         [](Target& t) { return starts_run_with(t, kType + "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"); }},
+         [](Target& t) {
+           return starts_run_with(t, kType + "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n");
+         }},
         {"a packed body is unpacked",
          [](Target& t) {
            return starts_run_with(t, kType + "Content-Encoding: gzip\r\nContent-Length: 22\r\n", kGzip);
          }},
-        {"a hundred header fields", [](Target& t) {
-           return starts_run_with(t, kType + "Content-Length: 2\r\n" + repeat(100, "X: y\r\n"));
-         }},
-        {"twenty kilobytes of header fields", [](Target& t) {
-           return starts_run_with(t, kType + "Content-Length: 2\r\n" + repeat(4, "X: " + std::string(5'000, 'a') + "\r\n"));
+        {"a hundred header fields",
+         [](Target& t) { return starts_run_with(t, kType + "Content-Length: 2\r\n" + repeat(100, "X: y\r\n")); }},
+        {"twenty kilobytes of header fields",
+         [](Target& t) {
+           return starts_run_with(
+               t, kType + "Content-Length: 2\r\n" + repeat(4, "X: " + std::string(5'000, 'a') + "\r\n"));
          }},
         {"a head that drips holds a thread for ever",
          [](Target& t) {
@@ -138,23 +142,31 @@ struct Traps {
          }},
         {"Content-Length with Transfer-Encoding",
          [](Target& t) {
-           return starts_run_with(t, kType + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n");
+           return starts_run_with(t, kType + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+                                  "2\r\n{}\r\n0\r\n\r\n");
          }},
         {"two Content-Lengths",
          [](Target& t) { return starts_run_with(t, kType + "Content-Length: 2\r\nContent-Length: 3\r\n", "{} "); }},
-        {"Content-Length: 3abc", [](Target& t) { return starts_run_with(t, kType + "Content-Length: 3abc\r\n", "{} "); }},
+        {"Content-Length: 3abc",
+         [](Target& t) { return starts_run_with(t, kType + "Content-Length: 3abc\r\n", "{} "); }},
         {"a POST without length", [](Target& t) { return starts_run_with(t, kType, ""); }},
         {"no Host",
          [](Target& t) {
            return starts_run(t, "POST /v1/runs HTTP/1.1\r\n" + Front::bearer() + kType + "Content-Length: 2\r\n\r\n{}");
          }},
-        {"two Hosts", [](Target& t) { return starts_run_with(t, kType + "Host: evil.example\r\nContent-Length: 2\r\n"); }},
+        {"two Hosts",
+         [](Target& t) { return starts_run_with(t, kType + "Host: evil.example\r\nContent-Length: 2\r\n"); }},
         {"a line that ends without a carriage return is passed over",
-         [](Target& t) { return starts_run_with(t, "Transfer-Encoding: chunked\n" + kType + "Content-Length: 2\r\n"); }},
-        {"multipart", [](Target& t) {
+         [](Target& t) {
+           return starts_run_with(t, "Transfer-Encoding: chunked\n" + kType + "Content-Length: 2\r\n");
+         }},
+        {"multipart",
+         [](Target& t) {
            const std::string body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nbbbb\r\n--x--\r\n";
-           return starts_run_with(t, "Content-Type: multipart/form-data; boundary=x\r\nContent-Length: " +
-                                         std::to_string(body.size()) + "\r\n", body);
+           return starts_run_with(t,
+                                  "Content-Type: multipart/form-data; boundary=x\r\nContent-Length: " +
+                                      std::to_string(body.size()) + "\r\n",
+                                  body);
          }},
         {"Range", [](Target& t) { return status_of(t, line(t, "GET /v1/waits", "Range: bytes=0-0\r\n")) == 206; }},
         {"encoded line ends in a value become real ones",
@@ -183,7 +195,8 @@ struct Traps {
            const std::string* field = answer->field("exception_what");
            return field != nullptr;
          }},
-        {"a wrong method is not found", [](Target& t) {
+        {"a wrong method is not found",
+         [](Target& t) {
            return status_of(t, line(t, "PUT /v1/waits", kType + "Content-Length: 2\r\n") + "{}") == 404;
          }},
         {"answers are packed by brotli while the client waits",

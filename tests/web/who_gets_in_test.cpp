@@ -1,6 +1,6 @@
 // Who gets in: Host, Origin, content type, credentials, scopes; all of it before the body is read.
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
+#include <catch2/catch.hpp>
 
 #include <chrono>
 #include <string>
@@ -26,7 +26,8 @@ struct Asked {
   bool send_body = false;
 };
 
-// The status; the body is announced and, unless the request is the good one, never sent: a refusal must not wait for it.
+// The status; the body is announced and, unless the request is the good one, never sent: a refusal must not wait for
+// it.
 int ask(const Front& front, const Asked& asked) {
   HttpClient client = front.tcp();
   const bool write = asked.method == "POST";
@@ -57,7 +58,9 @@ TEST_CASE("[F08] no web page can press the button") {
       {"another port", {"POST", "/v1/runs", "Host: localhost:1\r\n", token}, 421},
       {"no Host", {"POST", "/v1/runs", "", token}, 400},
       {"two Hosts", {"POST", "/v1/runs", host + host, token}, 400},
-      {"absolute form of a foreign host", {"POST", "http://evil.example/v1/runs", "Host: evil.example\r\n", token}, 421},
+      {"absolute form of a foreign host",
+       {"POST", "http://evil.example/v1/runs", "Host: evil.example\r\n", token},
+       421},
       {"absolute form over our Host", {"POST", "http://evil.example/v1/runs", host, token}, 400},
       {"Origin: null", {"POST", "/v1/runs", host, token + "Origin: null\r\n"}, 403},
       {"Origin of another port", {"POST", "/v1/runs", host, token + "Origin: http://localhost:9999\r\n"}, 403},
@@ -81,8 +84,9 @@ TEST_CASE("[F08] no web page can press the button") {
   }
   CHECK(front.runs() == 0);
   CHECK(ask(front, {"POST", "/v1/runs", host, token, "Content-Type: application/json\r\n", true}) == 201);
-  CHECK(ask(front, {"POST", "/v1/runs", "Host: localhost:" + port + "\r\n", token + "Origin: http://localhost:" + port + "\r\n",
-                    "Content-Type: application/json\r\n", true}) == 201);
+  CHECK(ask(front, {"POST", "/v1/runs", "Host: localhost:" + port + "\r\n",
+                    token + "Origin: http://localhost:" + port + "\r\n", "Content-Type: application/json\r\n", true}) ==
+        201);
   CHECK(front.runs() == 2);
 }
 
@@ -90,7 +94,8 @@ TEST_CASE("[F08] the same on the socket: Host and Origin are looked at there too
   const Front front;
   const auto status = [&front](const std::string& fields) {
     HttpClient client = front.unix_socket();
-    client.send("POST /v1/runs HTTP/1.1\r\n" + fields + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
+    client.send("POST /v1/runs HTTP/1.1\r\n" + fields +
+                "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
     return client.read(5s)->status;
   };
   CHECK(status("Host: evil.example\r\n") == 421);
@@ -112,7 +117,8 @@ TEST_CASE("[A7] a process of an attempt has that attempt's scope only, whatever 
   Front front;
   HttpClient client = front.unix_socket();
   REQUIRE(client.ask("POST", "/v1/runs", "{}").status == 201);
-  front.auth().set_attempt_of_process([](pid_t pid) { return pid == ::getpid() ? std::optional(RunId(7)) : std::nullopt; });
+  front.auth().set_attempt_of_process(
+      [](pid_t pid) { return pid == ::getpid() ? std::optional(RunId(7)) : std::nullopt; });
   CHECK(client.ask("POST", "/v1/runs", "{}").status == 403);
   CHECK(client.ask("POST", "/v1/runs", "{}", Front::bearer()).status == 403);
   CHECK(client.ask("GET", "/v1/waits").status == 200);
@@ -126,7 +132,8 @@ TEST_CASE("auth: an attempt's token is taken apart as it was sent") {
   CHECK(token->run == RunId(12));
   CHECK(token->epoch == 3);
   CHECK(token->secret == "S%2Bx_y");
-  for (const char* bad : {"", "bat_", "bat_1", "bat_1_2", "bat_1_2_", "bat_a_2_s", "bat_1_-2_s", "bat__2_s", "xat_1_2_s"}) {
+  for (const char* bad :
+       {"", "bat_", "bat_1", "bat_1_2", "bat_1_2_", "bat_a_2_s", "bat_1_-2_s", "bat__2_s", "xat_1_2_s"}) {
     INFO(bad);
     CHECK_FALSE(parse_attempt_token(bad));
   }
