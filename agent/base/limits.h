@@ -42,6 +42,10 @@ inline constexpr std::int64_t kBusyMs = 1'500;              // a shell that hold
 inline constexpr std::int64_t kLingerMs = 1'000;            // suspension of a program (programs.md)
 inline constexpr std::int64_t kDrainMs = 200;               // a grandchild that keeps stdout open (packages.md)
 inline constexpr std::int64_t kCancelGraceMs = 10'000;      // V2: TERM to KILL of a step's command at a cancel
+inline constexpr std::int64_t kProgramShutdownMs = 25'000;  // steps of programs that execute at a shutdown; systemd waits 90 s
+inline constexpr std::int64_t kGuardGraceMs = 60'000;       // W7: a guard ends its tree by itself in milliseconds; this one is stopped
+inline constexpr std::int64_t kGuardSoonMs = 3'000;
+inline constexpr std::int64_t kGuardLookMs = 50;            // a restart waits for guards of the dead agent: not for a sweep interval
 inline constexpr std::int64_t kUnclaimedSpawnBackoffMs = 5'000;  // E8: guess
 
 // Counts.

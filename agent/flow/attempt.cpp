@@ -173,7 +173,7 @@ void Attempt::close_locked(Closing why) {
   closing_ = why;
   ++changes_;
   changed_.notify_all();
-  if (options_.on_ring) options_.on_ring();
+  if (bell_) bell_();
 }
 
 void Attempt::close(Closing why) {
@@ -202,8 +202,13 @@ void Attempt::ring() {
     Guard guard(mutex_);
     ++changes_;
     changed_.notify_all();
+    if (bell_) bell_();
   }
-  if (options_.on_ring) options_.on_ring();
+}
+
+void Attempt::set_bell(std::function<void()> bell) {
+  Guard guard(mutex_);
+  bell_ = std::move(bell);
 }
 
 bool Attempt::refresh() {

@@ -32,7 +32,6 @@ struct AttemptOptions {
   bool allow_default_approved = false;               // A4: the manifest's permission
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;  // of its token: who speaks for this attempt
-  std::function<void()> on_ring;  // called by ring() and at a change of closing; obeys the rules of bells [C2]
   std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
 };
 
@@ -82,6 +81,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void abandon();
 
   // -- What happens around it.
+  // Rung by ring() and at a change of closing; obeys the rules of bells [C2]. A driver sets and clears its own.
+  void set_bell(std::function<void()> bell);
   // A bell: something of the run changed (an answer, a cancel, an abandonment). Never blocks.
   void ring();
   // Reads the cancel flag and the lease if rung; true: something changed since the last call.
@@ -160,6 +161,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Journal journal_;
   std::map<std::string, std::int64_t> counts_;  // n of a place, or seq of a branch
   std::vector<Waiter*> waiters_;
+  std::function<void()> bell_;
   std::optional<std::string> result_;
   Closing closing_ = Closing::open;
   bool cancelled_ = false;

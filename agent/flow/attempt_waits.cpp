@@ -150,15 +150,15 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
   const int turn = entry.turn;
   if (options_.style == Style::native) {
     suspend_if_all_wait(guard);
-  } else if (options_.on_ring) {
-    options_.on_ring();  // the driver looks whether everybody waits
+  } else if (bell_) {
+    bell_();  // the driver looks whether everybody waits
   }
   while (closing_ == Closing::open && changes_ == seen && (!until || *until > store_.now())) {
     if (caller.gone && caller.gone()) {
       if (entry.turn != turn) return Closed{Closing::open};
       ++vanished_;
       entry.open = false;
-      if (options_.on_ring) options_.on_ring();
+      if (bell_) bell_();
       return Closed{Closing::open};
     }
     // An inline sleep looks at the store's clock in small steps (it may be a test's); a verb is watched for its end.

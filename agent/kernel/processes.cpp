@@ -49,6 +49,13 @@ std::vector<ProcessRow> live_processes(db::ReadTx& tx, ProcessId after, int limi
   return rows;
 }
 
+bool previous_alive_due(db::ReadTx& tx, TimeMs now) {
+  db::Query q(tx,
+              "SELECT 1 FROM runs WHERE status = 'queued' AND run_at <= ?1 AND reason IS NULL AND id IN "
+              "(SELECT run_id FROM processes WHERE status <> 'stopped' AND step_id IS NULL) LIMIT 1");
+  return q.bind(now - limits::kPreviousAliveMs).next();
+}
+
 int mark_previous_alive(db::Tx& tx, TimeMs now) {
   return db::Query(tx,
                    "UPDATE runs SET reason = 'previous_attempt_alive' WHERE status = 'queued' AND run_at <= ?1 AND "

@@ -27,6 +27,8 @@ struct ProcessRow {
 bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, TimeMs now);
 // Processes that are not stopped, by id, after `after`.
 [[nodiscard]] std::vector<ProcessRow> live_processes(db::ReadTx& tx, ProcessId after, int limit);
+// Whether mark_previous_alive would mark any.
+[[nodiscard]] bool previous_alive_due(db::ReadTx& tx, TimeMs now);
 // Queued and due runs that a process of an earlier attempt has held for limits::kPreviousAliveMs:
 // sets reason previous_attempt_alive. Returns how many.
 int mark_previous_alive(db::Tx& tx, TimeMs now);

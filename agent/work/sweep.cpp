@@ -188,6 +188,9 @@ std::optional<DurationMs> Sweep::until_next() {
   if (orphan_cursor_.valid() || stalled_cursor_.valid()) return interval_;
   if (!last_report().first_error.empty()) return interval_;
   DurationMs longest = limits::kCheckMs;
+  for (const auto& look : looks_) {
+    if (const auto soon = look(store_.now())) longest = std::min(longest, *soon);
+  }
   const BootMs boot = store_.system_clock().boot_ms();
   if (next_overdue_) longest = std::min(longest, std::max<DurationMs>(0, *next_overdue_ - boot));
   return longest;

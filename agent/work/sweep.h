@@ -47,6 +47,8 @@ class Sweep {
   SweepReport pass();
   [[nodiscard]] SweepReport last_report() const;
 
+  // Asked at the end of a pass: in how long something that a duty watches wants another look. Before start().
+  void add_look(std::function<std::optional<DurationMs>(TimeMs now)> look) { looks_.push_back(std::move(look)); }
   // W10: native code hears of each re-drive; what it throws is that run's own trouble. Before start().
   void on_redrive(std::function<void(RunId)> hook) { redriven_ = std::move(hook); }
   // Runs that a pass may take over before it stops at a page's end [W4]; tests lower it. Before start().
@@ -73,6 +75,7 @@ class Sweep {
   Executor& executor_;
   const DurationMs interval_;
   std::vector<Named> duties_;
+  std::vector<std::function<std::optional<DurationMs>(TimeMs)>> looks_;
   std::function<void(RunId)> redriven_;
   int orphan_budget_ = limits::kSweepBudget;
 

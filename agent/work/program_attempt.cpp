@@ -1,0 +1,166 @@
+#include "agent/work/program_attempt.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "agent/base/log.h"
+#include "agent/flow/attempt_impl.h"
+
+namespace bide::work {
+namespace {
+
+constexpr DurationMs kLookMs = 250;       // how often a tree that does not wait as a whole is looked at (guess)
+constexpr DurationMs kLostVerbMs = 500;   // a verb that vanished while its program ends is no lost verb (guess)
+
+}  // namespace
+
+EventBell::EventBell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!fd_.valid()) throw Bug("no descriptors left");
+}
+void EventBell::ring() {
+  const std::uint64_t one = 1;
+  if (::write(fd_.get(), &one, sizeof one) < 0) return;  // full: rung already
+}
+void EventBell::clear() {
+  std::uint64_t count = 0;
+  if (::read(fd_.get(), &count, sizeof count) < 0) return;  // nothing to clear
+}
+
+ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Clock& clock, EventBell& bell, Graces graces,
+                               std::function<void(const std::string&)> held_by)
+    : attempt_(attempt), guard_(guard), clock_(clock), bell_(bell), graces_(graces), held_by_(std::move(held_by)), watch_(guard.scope()) {}
+
+std::set<int> ProgramAttempt::waiting_pids() const {
+  std::set<int> pids;
+  for (const auto& call : attempt_.open_calls()) {
+    if (call.waiting && call.pid > 0) pids.insert(call.pid);
+  }
+  return pids;
+}
+
+// Steps whose verb still lives: their outcome is on its way.
+int ProgramAttempt::executing_alive() const {
+  int alive = 0;
+  for (const auto& call : attempt_.open_calls()) {
+    if (call.executing && (call.pid == 0 || read_process(call.pid))) ++alive;
+  }
+  return alive;
+}
+
+void ProgramAttempt::run() {
+  while (!step()) wait();
+  end_tree();
+}
+
+// One look at everything; true: the tree is to end now.
+bool ProgramAttempt::step() {
+  next_look_ = -1;
+  attempt_.refresh();
+  const GuardReport& report = guard_.poll_reports();
+  if (report.over() || report.start_error) return true;
+  if (report.exit && !exit_) exit_ = report.exit;
+  const flow::Closing why = attempt_.closing();
+  if (why != flow::Closing::open) return closing_down(why);
+  if (attempt_.cancel_requested()) return cancelled();
+  if (exit_) return program_ended();
+  look_for_lost_verbs();
+  if (attempt_.closing() == flow::Closing::open) look_for_suspension();
+  return attempt_.closing() == flow::Closing::suspended;
+}
+
+// Steps that execute in other branches are let finish and recorded; then the rest is ended.
+bool ProgramAttempt::program_ended() {
+  if (executing_alive() > 0) {
+    next_look_ = kLookMs;
+    return false;
+  }
+  return true;
+}
+
+bool ProgramAttempt::closing_down(flow::Closing why) {
+  if (why == flow::Closing::suspended || why == flow::Closing::lease_lost || why == flow::Closing::finished) return true;
+  if (executing_alive() == 0) return true;
+  next_look_ = kLookMs;
+  if (why != flow::Closing::shutdown) return false;
+  if (!told_at_) told_at_ = clock_.boot_ms();
+  return clock_.boot_ms() - *told_at_ >= graces_.shutdown;
+}
+
+// V2: the commands of running steps get SIGTERM, SIGKILL after the grace, then the program SIGKILL.
+bool ProgramAttempt::cancelled() {
+  if (executing_alive() == 0) return true;
+  next_look_ = kLookMs;
+  if (!told_at_) told_at_ = clock_.boot_ms();
+  if (!term_sent_) {
+    term_sent_ = true;
+    for (const auto& call : attempt_.open_calls()) {
+      if (!call.executing || call.pid == 0) continue;
+      for (const ProcessInfo& process : descendants(call.pid)) signal_process(process.key, SIGTERM);
+    }
+  }
+  return clock_.boot_ms() - *told_at_ >= graces_.cancel;
+}
+
+// V1: a verb that was killed has returned something that is no answer: the program must not go on with it.
+void ProgramAttempt::look_for_lost_verbs() {
+  bool lost = attempt_.vanished() > 0;
+  for (const auto& call : attempt_.open_calls()) {
+    if (call.executing) next_look_ = kLookMs;
+    if (call.executing && call.pid > 0 && !read_process(call.pid)) lost = true;
+  }
+  if (!lost) return;
+  next_look_ = 50;
+  if (!lost_since_) lost_since_ = clock_.boot_ms();
+  if (clock_.boot_ms() - *lost_since_ < kLostVerbMs) return;
+  attempt_.end(flow::error_json("VerbKilled", "A verb of bide was killed before it had its answer: the program would have gone on as if it had."));
+}
+
+void ProgramAttempt::look_for_suspension() {
+  const std::set<int> waiting = waiting_pids();
+  for (const auto& call : attempt_.open_calls()) {
+    if (call.executing || !call.waiting) {
+      held_by_("");
+      return;  // a step executes, or an inline sleep is under way
+    }
+  }
+  if (waiting.empty()) return;
+  switch (watch_.look(waiting, clock_.boot_ms())) {
+    case ProcessWatch::Verdict::empty: next_look_ = kLookMs; return;
+    case ProcessWatch::Verdict::held:
+      held_by_(watch_.held_by());
+      next_look_ = kLookMs;
+      return;
+    case ProcessWatch::Verdict::lingering:
+      held_by_("");
+      next_look_ = std::max<DurationMs>(1, watch_.ready_at() - clock_.boot_ms());
+      return;
+    case ProcessWatch::Verdict::ready: break;
+  }
+  if (watch_.stop_and_look([this] { return waiting_pids(); })) {
+    if (!attempt_.try_suspend()) watch_.thaw();
+  }
+  next_look_ = kLookMs;
+}
+
+void ProgramAttempt::wait() {
+  pollfd fds[] = {{guard_.report_fd(), POLLIN, 0}, {bell_.fd(), POLLIN, 0}};
+  ::poll(fds, 2, static_cast<int>(next_look_));
+  if (fds[1].revents != 0) bell_.clear();
+}
+
+void ProgramAttempt::end_tree() {
+  guard_.end();
+  while (!guard_.poll_reports().over()) {
+    if (!guard_.wait_report(std::chrono::milliseconds(1'000))) guard_.end();  // wakes a guard that somebody stopped
+    if (!guard_.report().alive.empty()) held_by_("being ended: " + guard_.report().alive);
+  }
+  if (guard_.report().exit && !exit_) exit_ = guard_.report().exit;
+  if (!guard_.report().lost) return;
+  std::string alive;
+  while (!end_leftovers(guard_.scope(), &alive)) ::poll(nullptr, 0, 10);
+}
+
+}  // namespace bide::work

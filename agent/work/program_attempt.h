@@ -1,0 +1,68 @@
+// One program process tree under its attempt: the loop that watches it. Used by program_driver.cpp only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/base/fd.h"
+#include "agent/flow/attempt.h"
+#include "agent/work/guard.h"
+#include "agent/work/process_watch.h"
+
+namespace bide::work {
+
+// A doorbell that poll(2) can wait on. ring() is a bell [C2].
+class EventBell {
+ public:
+  EventBell();
+  void ring();
+  void clear();
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+  Fd fd_;
+};
+
+class ProgramAttempt {
+ public:
+  struct Graces {
+    DurationMs cancel = limits::kCancelGraceMs;
+    DurationMs shutdown = limits::kProgramShutdownMs;
+  };
+  ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Clock& clock, EventBell& bell, Graces graces,
+                 std::function<void(const std::string&)> held_by);
+
+  // Watches until the tree is to end (the program ended, suspension, cancel, shutdown, an end that was written), then
+  // ends it and returns when nothing of it is left.
+  void run();
+  [[nodiscard]] const std::optional<ExitStatus>& exit() const { return exit_; }
+  [[nodiscard]] std::optional<int> start_error() const { return guard_.report().start_error; }
+
+ private:
+  [[nodiscard]] bool step();
+  [[nodiscard]] bool program_ended();
+  [[nodiscard]] bool closing_down(flow::Closing why);
+  [[nodiscard]] bool cancelled();
+  void look_for_suspension();
+  void look_for_lost_verbs();
+  void wait();
+  void end_tree();
+  [[nodiscard]] std::set<int> waiting_pids() const;
+  [[nodiscard]] int executing_alive() const;
+
+  flow::Attempt& attempt_;
+  GuardedProcess& guard_;
+  Clock& clock_;
+  EventBell& bell_;
+  const Graces graces_;
+  const std::function<void(const std::string&)> held_by_;
+  ProcessWatch watch_;
+  std::optional<ExitStatus> exit_;
+  std::optional<BootMs> told_at_;      // cancel or shutdown: graces run from here
+  std::optional<BootMs> lost_since_;   // a verb vanished
+  bool term_sent_ = false;
+  DurationMs next_look_ = -1;          // -1: nothing to look at before something rings
+};
+
+}  // namespace bide::work

@@ -1,0 +1,293 @@
+#include "agent/work/program_driver.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/base/json.h"
+#include "agent/base/log.h"
+#include "agent/flow/attempt_impl.h"
+#include "agent/kernel/claims.h"
+#include "agent/work/program_attempt.h"
+
+namespace bide::work {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_whole(const std::string& path, std::string_view text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.flush();
+  if (!out) throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
+}
+
+// The last bytes of a file from `offset` on: what a program said last.
+std::string tail_of(const std::string& path, std::int64_t from) {
+  constexpr std::int64_t kKept = 2'000;
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(0, std::ios::end);
+  const std::int64_t size = in.tellg();
+  if (size <= from) return "";
+  const std::int64_t start = std::max(from, size - kKept);
+  in.seekg(start);
+  std::string text(static_cast<std::size_t>(size - start), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  return text;
+}
+
+std::int64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<std::int64_t>(size);
+}
+
+}  // namespace
+
+// The rows and files of one attempt while it runs.
+class ProgramDriver::Running {
+ public:
+  std::string workspace;
+  std::string log_path;
+  std::int64_t log_from = 0;
+  EventBell bell;
+  std::unique_ptr<GuardedProcess> guard;
+  ProcessId row;
+  std::optional<ExitStatus> exit;
+};
+
+// However the drive ends: a row that this process no longer watches is W7's.
+struct ProgramDriver::Forget {
+  ProgramDriver& driver;
+  RunId run;
+  ProcessId row;
+  ~Forget() {
+    Lock lock(driver.mutex_);
+    driver.held_by_.erase(run);
+    driver.mine_.erase(row);
+  }
+};
+
+ProgramDriver::ProgramDriver(db::Store& store, Random& random, Spawner& spawner, ProgramSettings settings, LayOut lay_out)
+    : store_(store), random_(random), spawner_(spawner), settings_(std::move(settings)), lay_out_(std::move(lay_out)) {}
+
+flow::AttemptOptions ProgramDriver::options(const kernel::VersionRow& version) const {
+  flow::AttemptOptions options;
+  options.style = flow::Style::program;
+  options.secret = random_.uid();
+  options.allow_default_approved = json::bool_member(version.manifest, "allow_default_approved").value_or(false);
+  return options;
+}
+
+int ProgramDriver::max_running(WorkflowId workflow) const {
+  Lock lock(mutex_);
+  const auto it = max_running_.find(workflow);
+  return it == max_running_.end() ? 0 : it->second;
+}
+
+void ProgramDriver::set_max_running(WorkflowId workflow, int limit) {
+  Lock lock(mutex_);
+  max_running_[workflow] = limit;
+}
+
+void ProgramDriver::set_stopped_bell(std::function<void()> bell) { stopped_bell_ = std::move(bell); }
+
+std::string ProgramDriver::held_by(RunId run) const {
+  Lock lock(mutex_);
+  const auto it = held_by_.find(run);
+  return it == held_by_.end() ? "" : it->second;
+}
+
+std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt, const kernel::VersionRow& version, const ProgramHome& home,
+                                                    const std::string& workspace) const {
+  const auto& run = attempt.run();
+  const std::string bin = fs::path(settings_.verb_executable).parent_path().string();
+  std::vector<std::string> environment = {
+      "PATH=" + home.folder + ":" + home.folder + "/bin:" + bin + ":" + settings_.path,
+      "HOME=" + settings_.home,
+      "USER=" + settings_.user,
+      "SHELL=/bin/sh",
+      "LANG=C.UTF-8",
+      "TZ=UTC",
+      "TMPDIR=" + workspace + "/tmp",
+      "BIDE_AGENT=" + settings_.socket,
+      "BIDE_ATTEMPT=bat_" + std::to_string(run.id.value) + "_" + std::to_string(attempt.fence().epoch) + "_" + attempt.secret(),
+      "BIDE_RUN=" + std::to_string(run.id.value),
+      "BIDE_INPUT=" + workspace + ".input.json",
+      "BIDE_WORKFLOW=" + version.workflow_name,
+      "BIDE_HOME=" + home.folder,
+  };
+  if (run.mission) environment.push_back("BIDE_MISSION=" + *run.mission);
+  return environment;
+}
+
+void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) {
+  const RunId run = attempt->run().id;
+  Running running;
+  running.workspace = settings_.directory + "/workspaces/" + std::to_string(run.value);
+  running.log_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".log";
+  ProgramHome home;
+  try {
+    fs::create_directories(running.workspace + "/tmp");
+    fs::create_directories(settings_.directory + "/logs");
+    write_whole(running.workspace + ".input.json", attempt->run().input);
+    home = lay_out_(version);
+  } catch (const std::exception& e) {  // a full workspace, no descriptors: faults of ours [E8]
+    log::warn("program.prepare_failed", {{"run", run.value}, {"error", e.what()}});
+    attempt->hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "workspace_failed", flow::Closing::finished);
+    return;
+  }
+  running.log_from = size_of(running.log_path);
+  GuardRequest request;
+  request.guard_executable = settings_.verb_executable;
+  request.argv = {home.main};
+  request.environment = environment(*attempt, version, home, running.workspace);
+  request.cwd = running.workspace;
+  request.log_path = running.log_path;
+  auto started = GuardedProcess::start(spawner_, request);
+  if (const auto* failed = std::get_if<SpawnFailed>(&started)) {
+    log::warn("program.spawn_failed", {{"run", run.value}, {"error", failed->text}});
+    attempt->hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "spawn_failed", flow::Closing::finished);
+    return;
+  }
+  running.guard = std::move(std::get<std::unique_ptr<GuardedProcess>>(started));
+  kernel::ProcessRow row;
+  row.nonce = random_.uid();
+  row.pid = running.guard->key().pid;
+  row.pid_start = static_cast<std::int64_t>(running.guard->key().start);
+  row.boot_id = boot_id();
+  running.row = store_.write([&](db::Tx& tx) {
+    const ProcessId id = kernel::add_process(tx, attempt->fence(), row, tx.now());
+    if (id.valid()) {
+      Lock lock(mutex_);
+      mine_[id] = true;
+    }
+    return id;
+  });
+  attempt->set_bell([&bell = running.bell] { bell.ring(); });
+  if (!running.row.valid()) attempt->close(flow::Closing::lease_lost);
+  const Forget forget{*this, run, running.row};
+  // K7: only after its row is committed does the guard exec the program.
+  if (running.row.valid()) running.guard->go();
+  ProgramAttempt watched(*attempt, *running.guard, store_.system_clock(), running.bell, {settings_.cancel_grace, settings_.shutdown_grace},
+                         [this, run](const std::string& text) {
+                           Lock lock(mutex_);
+                           held_by_[run] = text;
+                         });
+  watched.run();
+  running.exit = watched.exit();
+  attempt->set_bell({});
+  conclude(*attempt, running);
+  if (!running.row.valid()) return;
+  store_.write([&](db::Tx& tx) {
+    std::optional<int> code;
+    if (running.exit) code = running.exit->code;
+    kernel::mark_stopped(tx, running.row, code, tx.now());
+  });
+  if (stopped_bell_) stopped_bell_();
+}
+
+// The tree is gone: what becomes of the run.
+void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
+  attempt.refresh();
+  switch (attempt.closing()) {
+    case flow::Closing::suspended:
+    case flow::Closing::lease_lost:
+    case flow::Closing::finished: return;
+    case flow::Closing::shutdown: attempt.hand_back(store_.now(), "", flow::Closing::finished); return;
+    case flow::Closing::fault:
+      attempt.hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "spawn_failed", flow::Closing::finished);
+      return;
+    case flow::Closing::ending:
+    case flow::Closing::cancelled: (void)attempt.finish({}); return;
+    case flow::Closing::open: break;
+  }
+  if (attempt.cancel_requested()) {
+    (void)attempt.finish({});
+    return;
+  }
+  if (const auto error = running.guard->report().start_error) {
+    const bool ours = *error == EAGAIN || *error == ENOMEM || *error == EMFILE || *error == ENFILE;
+    if (ours) {
+      attempt.hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "spawn_failed", flow::Closing::finished);
+    } else {
+      (void)attempt.finish({std::nullopt, flow::error_json("NotExecutable", std::string("The program could not be started: ") + std::strerror(*error))});
+    }
+    return;
+  }
+  if (!running.exit || running.exit->signalled) {
+    // Killed by nobody of ours: like a crash [K6].
+    const auto fence = attempt.fence();
+    store_.write([&](db::Tx& tx) { (void)kernel::recover_run(tx, fence.run, fence.epoch, tx.now()); });
+    attempt.close(flow::Closing::lease_lost);
+    return;
+  }
+  if (running.exit->code != 0) {
+    json::Writer w;
+    w.begin_object().member("code", "program_failed").member("message", "The program exited with " + std::to_string(running.exit->code) + ".");
+    w.member("exit_code", running.exit->code).member("stderr", tail_of(running.log_path, running.log_from)).end_object();
+    (void)attempt.finish({std::nullopt, w.take()});
+    return;
+  }
+  const auto open = attempt.open_calls();
+  if (!open.empty()) {
+    (void)attempt.finish({std::nullopt, flow::error_json("UnfinishedBranch", "The program ended while a verb in the background was open: add `wait`.")});
+    return;
+  }
+  (void)attempt.finish({attempt.result().value_or("null"), std::nullopt});
+}
+
+std::int64_t ProgramDriver::sweep_processes(TimeMs now) {
+  const auto rows = store_.read([](db::ReadTx& tx) { return kernel::live_processes(tx, ProcessId(), limits::kSweepBudget); });
+  std::vector<ProcessId> stopped;
+  {
+    Lock lock(mutex_);
+    std::erase_if(first_seen_, [&](const auto& seen) {
+      return std::none_of(rows.begin(), rows.end(), [&](const auto& row) { return row.id == seen.first; });
+    });
+  }
+  const std::string boot = boot_id();
+  for (const kernel::ProcessRow& row : rows) {
+    TimeMs since = now;
+    {
+      Lock lock(mutex_);
+      if (mine_.contains(row.id)) continue;
+      since = first_seen_.try_emplace(row.id, now).first->second;
+    }
+    const ProcessKey key{static_cast<int>(row.pid), static_cast<std::uint64_t>(row.pid_start)};
+    const TreeScope scope{key, AttemptMark{settings_.socket, row.run.value, row.epoch}};
+    const bool same_boot = row.boot_id == boot;
+    // The guard knows its tree best: it has some time to end it, if it lives.
+    const bool leave = same_boot && is_alive(key) && now - since < limits::kGuardGraceMs;
+    if (leave) continue;
+    if (!same_boot || kill_with_root(scope)) stopped.push_back(row.id);
+  }
+  if (!stopped.empty()) {
+    store_.write([&](db::Tx& tx) {
+      for (const ProcessId id : stopped) kernel::mark_stopped(tx, id, std::nullopt, tx.now());
+    });
+    if (stopped_bell_) stopped_bell_();
+  }
+  if (!rows.empty()) {
+    const bool late = store_.read([&](db::ReadTx& tx) { return kernel::previous_alive_due(tx, store_.now()); });
+    if (late) store_.write([](db::Tx& tx) { kernel::mark_previous_alive(tx, tx.now()); });
+  }
+  return static_cast<std::int64_t>(stopped.size());
+}
+
+std::optional<DurationMs> ProgramDriver::look_again(TimeMs now) const {
+  Lock lock(mutex_);
+  std::optional<DurationMs> soonest;
+  for (const auto& [id, since] : first_seen_) {
+    // A guard whose agent died needs some milliseconds; one that is stopped may need a person.
+    const DurationMs wait = now - since < limits::kGuardSoonMs ? limits::kGuardLookMs : limits::kSweepIntervalMs;
+    soonest = soonest ? std::min(*soonest, wait) : wait;
+  }
+  return soonest;
+}
+
+}  // namespace bide::work

@@ -1,0 +1,85 @@
+// ProgramDriver: runs one attempt of a program workflow: workspace, environment, guard, suspension, end [V1, V2, K7].
+//
+// Threads: drive() on a worker's; the rest any. Failures: a spawn that fails hands the run back with a reason [E8].
+// Ownership: the Store, the Spawner and the PinnedPrograms outlive it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/mutex.h"
+#include "agent/base/random.h"
+#include "agent/kernel/processes.h"
+#include "agent/work/driver.h"
+#include "agent/work/guard.h"
+#include "agent/work/process_watch.h"
+#include "agent/work/spawner.h"
+#include "db/store.h"
+
+namespace bide::work {
+
+struct ProgramSettings {
+  std::string directory;         // DIR: workspaces/, versions/, logs/ below it
+  std::string socket;            // BIDE_AGENT
+  std::string verb_executable;   // the static `bide`
+  std::string path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  std::string home;
+  std::string user;
+  DurationMs cancel_grace = limits::kCancelGraceMs;
+  DurationMs shutdown_grace = limits::kProgramShutdownMs;
+};
+
+// Lays the files of a pinned version out and says what of them is run.
+struct ProgramHome {
+  std::string folder;  // BIDE_HOME
+  std::string main;    // path of the executable
+};
+using LayOut = std::function<ProgramHome(const kernel::VersionRow& version)>;
+
+class ProgramDriver final : public Driver {
+ public:
+  ProgramDriver(db::Store& store, Random& random, Spawner& spawner, ProgramSettings settings, LayOut lay_out);
+
+  flow::AttemptOptions options(const kernel::VersionRow& version) const override;
+  int max_running(WorkflowId workflow) const override;
+  void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) override;
+
+  // K1: of the newest version of each workflow; set when one is pinned.
+  void set_max_running(WorkflowId workflow, int limit);
+  // Rung after a guard's row was marked stopped: its run may be claimed.
+  void set_stopped_bell(std::function<void()> bell);
+  // "held by pid 812 tar": why an attempt is not suspended, for explain; empty: nobody holds it, or not driven here.
+  [[nodiscard]] std::string held_by(RunId run) const;
+
+  // W7, K7: rows of processes that nobody of this agent drives. A guard has `guard_grace` to end its tree by itself;
+  // then it is ended with all below it. A sweep duty; returns how many were marked stopped.
+  std::int64_t sweep_processes(TimeMs now);
+  // While rows are left that a later pass must look at: in how long.
+  [[nodiscard]] std::optional<DurationMs> look_again(TimeMs now) const;
+
+ private:
+  class Running;
+  struct Forget;
+  [[nodiscard]] std::vector<std::string> environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
+                                                     const ProgramHome& home, const std::string& workspace) const;
+  void conclude(flow::Attempt& attempt, Running& running);
+
+  db::Store& store_;
+  Random& random_;
+  Spawner& spawner_;
+  const ProgramSettings settings_;
+  const LayOut lay_out_;
+  std::function<void()> stopped_bell_;
+
+  mutable Mutex mutex_;
+  std::map<WorkflowId, int> max_running_ GUARDED_BY(mutex_);
+  std::map<RunId, std::string> held_by_ GUARDED_BY(mutex_);
+  std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);       // rows of guards that this process drives
+  std::map<ProcessId, TimeMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
+};
+
+}  // namespace bide::work
