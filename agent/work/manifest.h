@@ -1,0 +1,32 @@
+// NAME.toml: what the author of a program says about it. Unknown keys are errors with their line and the nearest key.
+// Threads: plain functions. Failures are values (Problem `manifest_invalid`).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "agent/base/errors.h"
+#include "agent/base/time.h"
+
+namespace bide::work {
+
+struct Manifest {
+  std::string description;
+  int max_running = 0;                    // K1; 0: no limit
+  std::vector<std::string> accepts;       // versions whose runs go on in this one [K1]
+  bool allow_default_approved = false;    // a wait may be approved by its deadline [A4]
+  std::optional<DurationMs> run_deadline_ms;      // X5
+  std::optional<DurationMs> attempt_deadline_ms;  // X5
+};
+
+// `file` is the name shown in errors: "rollout.toml, line 3: unknown key max_runing: did you mean max_running?".
+[[nodiscard]] std::variant<Manifest, Problem> parse_manifest(std::string_view toml, const std::string& file);
+
+// As it is stored with a version: a JSON object of what is set, with "entry", the executable's path in the tree.
+[[nodiscard]] std::string manifest_json(const Manifest& manifest, const std::string& entry);
+[[nodiscard]] Manifest manifest_of_json(const std::string& json);
+
+}  // namespace bide::work
