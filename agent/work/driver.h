@@ -5,10 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "agent/flow/attempt.h"
-#include "agent/kernel/explain.h"
 #include "agent/kernel/workflows.h"
 
 namespace bide::work {
@@ -19,8 +17,8 @@ class Driver {
   [[nodiscard]] virtual flow::AttemptOptions options(const kernel::VersionRow& version) const = 0;
   // K1: the newest version's limit, 0: none.
   [[nodiscard]] virtual int max_running(WorkflowId workflow) const = 0;
-  // Who keeps a driven run, all of whose verbs wait, from being suspended: for explain. Any thread.
-  [[nodiscard]] virtual std::vector<kernel::HeldBy> held_by(RunId) const { return {}; }
+  // "held by pid 812 tar": who keeps a driven run from being suspended, for explain; empty: nobody. Any thread.
+  [[nodiscard]] virtual std::string held_by(RunId) const { return {}; }
   virtual void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) = 0;
 };
 

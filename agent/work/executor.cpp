@@ -301,8 +301,8 @@ bool Executor::idle() const {
   return busy_ < options_.workers;
 }
 
-std::vector<kernel::HeldBy> Executor::held_by(RunId run) const {
-  return program_driver_ == nullptr ? std::vector<kernel::HeldBy>() : program_driver_->held_by(run);
+std::string Executor::held_by(RunId run) const {
+  return program_driver_ == nullptr ? "" : program_driver_->held_by(run);
 }
 
 void Executor::told(RunId run) {

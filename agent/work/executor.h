@@ -66,7 +66,7 @@ class Executor {
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run, std::int64_t epoch) const;
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run) const;
   [[nodiscard]] bool idle() const;  // a worker is free
-  [[nodiscard]] std::vector<kernel::HeldBy> held_by(RunId run) const;  // for explain
+  [[nodiscard]] std::string held_by(RunId run) const;  // Driver::held_by, for explain
   [[nodiscard]] const std::string& owner() const { return options_.owner; }
   [[nodiscard]] kernel::ClaimRules rules() const;
   [[nodiscard]] bool knows_workflow(WorkflowId workflow) const;

@@ -1,5 +1,10 @@
 #include "agent/work/explain.h"
 
+#include <charconv>
+#include <string_view>
+
+#include "agent/base/text.h"
+
 namespace bide::work {
 namespace {
 
@@ -12,6 +17,19 @@ bool at_capacity(db::ReadTx& tx, const Executor& executor, RunId run) {
   return q.bind(row->workflow).one().integer(0) >= limit;
 }
 
+// "held by pid 812 tar" → 812, "tar"
+std::vector<kernel::HeldBy> holders(const std::string& text) {
+  static constexpr std::string_view kMark = "pid ";
+  const auto at = text.find(kMark);
+  if (at == std::string::npos) return {};
+  kernel::HeldBy holder;
+  const char* begin = text.data() + at + kMark.size();
+  const char* end = text.data() + text.size();
+  const char* after = std::from_chars(begin, end, holder.pid).ptr;
+  holder.what = std::string(trim(std::string_view(after, static_cast<std::size_t>(end - after))));
+  return {holder};
+}
+
 }  // namespace
 
 std::optional<kernel::Explanation> explain(db::Store& store, const Executor& executor, RunId run) {
@@ -19,7 +37,7 @@ std::optional<kernel::Explanation> explain(db::Store& store, const Executor& exe
   facts.driven = executor.drives(run);
   facts.clock_held = store.clock().held();
   facts.workers_busy = !executor.idle();
-  facts.held_by = executor.held_by(run);
+  facts.held_by = holders(executor.held_by(run));
   return store.read([&](db::ReadTx& tx) {
     facts.at_capacity = at_capacity(tx, executor, run);
     return kernel::explain_run(tx, run, facts, store.now());

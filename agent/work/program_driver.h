@@ -53,7 +53,7 @@ class ProgramDriver final : public Driver {
   // Rung after a guard's row was marked stopped: its run may be claimed.
   void set_stopped_bell(std::function<void()> bell);
   // "held by pid 812 tar": why an attempt is not suspended, for explain; empty: nobody holds it, or not driven here.
-  [[nodiscard]] std::string held_by(RunId run) const;
+  [[nodiscard]] std::string held_by(RunId run) const override;
 
   // W7, K7: rows of processes that nobody of this agent drives. A guard has `guard_grace` to end its tree by itself;
   // then it is ended with all below it. A sweep duty; returns how many were marked stopped.
