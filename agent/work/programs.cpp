@@ -1,0 +1,79 @@
+#include "agent/work/programs.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "agent/base/hash.h"
+#include "agent/base/json.h"
+
+namespace bide::work {
+
+namespace fs = std::filesystem;
+
+Programs::Programs(db::Store& store, ProgramFiles& files, std::string versions_dir)
+    : store_(store), files_(files), versions_dir_(std::move(versions_dir)) {}
+
+std::optional<Problem> Programs::store_bytes(const ProgramTree& tree) {
+  std::vector<std::pair<std::string, std::string>> batch;
+  std::size_t size = 0;
+  const auto flush = [&] {
+    if (batch.empty()) return;
+    store_.write([&](db::Tx& tx) {
+      for (const auto& [hash, bytes] : batch) kernel::add_program_bytes(tx, hash, bytes);
+    });
+    batch.clear();
+    size = 0;
+  };
+  for (const kernel::ProgramFile& file : tree.files) {
+    if (store_.read([&](db::ReadTx& tx) { return kernel::has_program_bytes(tx, file.sha256); })) continue;
+    auto bytes = files_.bytes(tree, file);
+    if (const auto* refused = std::get_if<Problem>(&bytes)) return *refused;
+    size += std::get<std::string>(bytes).size();
+    batch.emplace_back(file.sha256, std::move(std::get<std::string>(bytes)));
+    if (size >= limits::kDocumentBytes) flush();
+  }
+  flush();
+  return std::nullopt;
+}
+
+std::variant<Startable, Problem> Programs::find(const std::string& name) {
+  const auto read = files_.read(name);
+  if (const auto* refused = std::get_if<Problem>(&read)) return *refused;
+  const auto& tree = std::get<ProgramTree>(read);
+  Startable found;
+  const auto known = store_.read([&](db::ReadTx& tx) { return kernel::find_version(tx, tree.name, tree.version); });
+  if (known) {
+    found.version = *known;
+    found.workflow = store_.read([&](db::ReadTx& tx) { return kernel::read_version(tx, *known)->workflow; });
+  } else {
+    if (auto refused = store_bytes(tree)) return *refused;
+    found = store_.write([&](db::Tx& tx) {
+      Startable made;
+      made.workflow = kernel::ensure_workflow(tx, tree.name);
+      made.version = kernel::ensure_version(tx, made.workflow, tree.version, kernel::WorkflowKind::program,
+                                            manifest_json(tree.manifest, tree.entry), tx.now());
+      for (const kernel::ProgramFile& file : tree.files) kernel::add_program_file(tx, made.version, file);
+      return made;
+    });
+  }
+  if (driver_ != nullptr) driver_->set_max_running(found.workflow, tree.manifest.max_running);
+  return found;
+}
+
+ProgramHome Programs::lay_out(const kernel::VersionRow& version) {
+  const std::string entry = json::string_member(version.manifest, "entry").value_or("main");
+  ProgramHome home;
+  home.folder = versions_dir_ + "/" + version.version;
+  home.main = home.folder + "/" + entry;
+  if (fs::exists(home.folder)) return home;
+  const auto files = store_.read([&](db::ReadTx& tx) { return kernel::program_files(tx, version.id); });
+  const auto laid = work::lay_out(versions_dir_, version.version, files, [&](const kernel::ProgramFile& file) {
+    return store_.read([&](db::ReadTx& tx) { return kernel::program_bytes(tx, file.sha256); });
+  });
+  if (const auto* failed = std::get_if<LayoutFailed>(&laid)) throw std::runtime_error(failed->text);
+  home.folder = std::get<std::string>(laid);
+  home.main = home.folder + "/" + entry;
+  return home;
+}
+
+}  // namespace bide::work

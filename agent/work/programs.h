@@ -1,0 +1,36 @@
+// Programs: what `start` finds in the workflows' folder, pinned into the file; and a pinned version laid out to run.
+//
+// Threads: any. Failures: Problems for what a caller can cure; std::runtime_error when a version cannot be laid out [E8].
+// Ownership: Store, ProgramFiles and ProgramDriver outlive it.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "agent/work/commands.h"
+#include "agent/work/program_driver.h"
+#include "agent/work/program_files.h"
+#include "db/store.h"
+
+namespace bide::work {
+
+class Programs {
+ public:
+  Programs(db::Store& store, ProgramFiles& files, std::string versions_dir);
+  void set_driver(ProgramDriver* driver) { driver_ = driver; }
+
+  // Reads the tree, stores what of it is new (bytes first, 1 MiB a transaction), and names the version to start.
+  [[nodiscard]] std::variant<Startable, Problem> find(const std::string& name);
+  // The pinned version as a read-only folder under DIR/versions/.
+  [[nodiscard]] ProgramHome lay_out(const kernel::VersionRow& version);
+
+ private:
+  [[nodiscard]] std::optional<Problem> store_bytes(const ProgramTree& tree);
+
+  db::Store& store_;
+  ProgramFiles& files_;
+  const std::string versions_dir_;
+  ProgramDriver* driver_ = nullptr;
+};
+
+}  // namespace bide::work
