@@ -30,6 +30,9 @@ struct Report {
 // The store's group commit against a bare SQLite loop of the same rows, settings and batch sizes.
 [[nodiscard]] Report store_benchmark(const Options& options);
 
+// Native runs of ten steps against a bare loop of the same rows.
+[[nodiscard]] Report runs_benchmark(const Options& options);
+
 // Seconds that passed, and the median of several turns.
 [[nodiscard]] double now_seconds();
 [[nodiscard]] double median(std::vector<double> values);

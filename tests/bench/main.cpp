@@ -1,4 +1,4 @@
-// bide-bench [store] [--json] [--seconds S] [--rounds N] [--directory DIR]
+// bide-bench [store] [runs] [--json] [--seconds S] [--rounds N] [--directory DIR]
 #include <malloc.h>
 
 #include <algorithm>
@@ -35,6 +35,7 @@ struct Benchmark {
 
 const Benchmark kBenchmarks[] = {
     {"store", store_benchmark},
+    {"runs", runs_benchmark},
 };
 
 void print_text(const Report& report) {
@@ -58,7 +59,7 @@ void add_json(json::Writer& out, const Report& report) {
 }
 
 int usage() {
-  std::fprintf(stderr, "bide-bench [store] [--json] [--seconds S] [--rounds N] [--directory DIR]\n");
+  std::fprintf(stderr, "bide-bench [store] [runs] [--json] [--seconds S] [--rounds N] [--directory DIR]\n");
   return 2;
 }
 
