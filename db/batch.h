@@ -27,6 +27,7 @@ struct Job {
   bool rides = false;
   ErrorValue error;  // none: it committed
   Parker* parker = nullptr;
+  Job* follower = nullptr;  // answered by this one's caller: the writer does not wake them all itself
   std::function<void(Tx&)> own_work;
   std::function<void(const std::optional<std::string>&)> done;
 };

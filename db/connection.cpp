@@ -4,6 +4,8 @@
 #include <SQLiteCpp/Exception.h>
 #include <sqlite3.h>
 
+#include <utility>
+
 #include "agent/base/errors.h"
 #include "agent/base/limits.h"
 
@@ -55,6 +57,9 @@ int open_flags(Access access) {
 }  // namespace
 
 Connection::Connection(const ConnectionOptions& options) {
+  // Nobody reads SQLite's memory statistics, and their mutex is taken at each allocation of every connection.
+  // Refused, harmlessly, when something in the process has used SQLite before.
+  [[maybe_unused]] static const int once = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   try {
     database_ = std::make_unique<SQLite::Database>(options.path, open_flags(options.access),
                                                    static_cast<int>(limits::kBusyMs), options.vfs);
@@ -102,7 +107,9 @@ void Connection::configure(const ConnectionOptions& options) {
   exec("PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON");
   if (options.access == Access::write) {
     // Before the first table; without effect on a file that has one.
-    exec("PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL");
+    exec(("PRAGMA page_size=" + std::to_string(options.page_size) + "; PRAGMA auto_vacuum=INCREMENTAL").c_str());
+    // Enough for what a full batch dirties: a page that spills into the WAL before the COMMIT is written twice.
+    exec("PRAGMA cache_size=-16384");
     exec("PRAGMA journal_mode=WAL; PRAGMA secure_delete=OFF; PRAGMA wal_autocheckpoint=0");
     exec(options.full_sync ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
   } else {
@@ -111,9 +118,8 @@ void Connection::configure(const ConnectionOptions& options) {
 }
 
 Connection::Prepared* Connection::take(const char* sql) {
-  if (const auto found = free_.find(sql); found != free_.end() && found->second != nullptr) {
-    return std::exchange(found->second, found->second->next);
-  }
+  Prepared*& home = free_[sql];  // nodes of the map stay where they are
+  if (home != nullptr) return std::exchange(home, home->next);
   sqlite3_stmt* statement = nullptr;
   const char* rest = nullptr;
   const int code = sqlite3_prepare_v3(handle_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, &rest);
@@ -122,15 +128,13 @@ Connection::Prepared* Connection::take(const char* sql) {
     sqlite3_finalize(statement);
     throw Bug(std::string("one statement is wanted: ") + sql);
   }
-  return new Prepared{statement, sql, nullptr};
+  return new Prepared{statement, sql, &home, nullptr};
 }
 
 void Connection::give_back(Prepared* prepared) noexcept {
   sqlite3_reset(prepared->statement);  // repeats an error that was reported already
   sqlite3_clear_bindings(prepared->statement);
-  Prepared*& head = free_[prepared->sql];
-  prepared->next = head;
-  head = prepared;
+  prepared->next = std::exchange(*prepared->home, prepared);
 }
 
 void Connection::exec(const char* script) {

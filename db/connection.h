@@ -29,6 +29,7 @@ struct ConnectionOptions {
   Access access = Access::read;
   bool full_sync = true;  // synchronous=FULL, else NORMAL [C3]
   std::string vfs;        // empty for the default
+  int page_size = 2048;   // of a new file: measured, see tests/bench/README.md
 };
 
 // What kind of storage trouble a statement met since it was last asked.
@@ -36,10 +37,11 @@ enum class Trouble { none, full, io };
 
 class Connection {
  public:
-  // One entry of the cache. `next` links the free ones of the same literal.
+  // One statement of the cache. `next` links the free ones of the same literal, `home` is where they hang.
   struct Prepared {
     sqlite3_stmt* statement = nullptr;
     const char* sql = nullptr;
+    Prepared** home = nullptr;
     Prepared* next = nullptr;
   };
 

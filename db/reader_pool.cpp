@@ -4,7 +4,7 @@ namespace bide::db {
 
 Connection* ReaderPool::take() NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock lock(mutex_);
-  freed_.wait(lock, [this] { return !free_.empty() || static_cast<int>(all_.size()) + opening_ < most_; });
+  while (free_.empty() && static_cast<int>(all_.size()) + opening_ >= most_) freed_.wait(lock);
   if (!free_.empty()) {
     Connection* connection = free_.back();
     free_.pop_back();

@@ -84,7 +84,7 @@ void Store::run_and_wait(const std::function<void(Tx&)>& job, Purpose purpose) {
   mine.purpose = purpose;
   mine.parker = &parker;
   impl_->writer.add(mine);
-  parker.wait();
+  Writer::await(mine);
   if (mine.error) mine.error.raise();
 }
 

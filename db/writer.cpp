@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "agent/base/limits.h"
 #include "agent/base/log.h"
 
 namespace bide::db {
+namespace {
+
+void answer(Job& job) {
+  if (job.parker != nullptr) return job.parker->answer();
+  try {
+    if (job.done) job.done(job.error ? std::optional(job.error.what) : std::nullopt);
+  } catch (const std::exception& e) {
+    log::error("store.done_threw", {{"error", e.what()}});
+  }
+  delete &job;
+}
+
+}  // namespace
 
 Writer::Writer(Connection& connection, Clock& clock, StoreClock& store_clock, const std::string& directory,
                Options options)
@@ -30,7 +44,7 @@ void Writer::add(Job& job) NO_THREAD_SAFETY_ANALYSIS {
   if (inside && job.parker != nullptr) throw Bug("a job or a bell must not wait for another write");
   std::unique_lock lock(mutex_);
   if (options_.threaded && !inside && !job.rides) {  // a rider's caller may hold a lock that a bell wants
-    room_.wait(lock, [this] { return queued_ < limits::kQueueJobs || closing_; });
+    while (queued_ >= limits::kQueueJobs && !closing_) room_.wait(lock);
   }
   if (closing_ || failed()) {
     job.error = {ErrorValue::Kind::storage_fault, closing_ ? "closing" : "the store has failed: nothing more is written"};
@@ -151,7 +165,6 @@ void Writer::process() {
       jobs_.fetch_add(batch_.size(), std::memory_order_relaxed);
       answer_all();
       ring_bells();
-      if (options_.after_batch) options_.after_batch();
       after_commit();
       return;
     case BatchRunner::End::refused: return answer_all();
@@ -195,21 +208,41 @@ void Writer::fatal(const std::string& what) {
   answer_all();
 }
 
+// Waking a thread costs the writer more than a job's SQL may: it wakes one in kWakeGroup, and that one the rest.
 void Writer::answer_all() {
-  for (Job* job : batch_) answer(*job);
+  Job* leader = nullptr;
+  Job* last = nullptr;
+  int group = 0;
+  for (Job* job : batch_) {
+    if (job->parker == nullptr) {
+      answer(*job);
+      continue;
+    }
+    if (group == limits::kWakeGroup) {
+      answer(*leader);
+      leader = nullptr;
+    }
+    if (leader == nullptr) {
+      leader = job;
+      group = 0;
+    } else {
+      last->follower = job;
+    }
+    last = job;
+    ++group;
+  }
+  if (leader != nullptr) answer(*leader);
   batch_.clear();
 }
 
-void Writer::answer(Job& job) {
-  if (job.parker != nullptr) return job.parker->answer();
-  try {
-    if (job.done) job.done(job.error ? std::optional(job.error.what) : std::nullopt);
-  } catch (const std::exception& e) {
-    log::error("store.done_threw", {{"error", e.what()}});
+void Writer::await(Job& job) {
+  job.parker->wait();
+  for (Job* next = job.follower; next != nullptr;) {
+    Job* one = std::exchange(next, next->follower);  // its caller may be gone once it is answered
+    one->follower = nullptr;                         // or it would wake them again
+    one->parker->answer();
   }
-  delete &job;
 }
-
 void Writer::ring_bells() {
   for (Bell& bell : runner_.bells()) {
     try {
@@ -219,6 +252,12 @@ void Writer::ring_bells() {
     }
   }
   runner_.bells().clear();
+  if (!options_.after_batch) return;
+  try {
+    options_.after_batch();
+  } catch (const std::exception& e) {
+    log::error("store.after_batch_threw", {{"error", e.what()}});
+  }
 }
 
 void Writer::after_commit() {

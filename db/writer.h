@@ -7,10 +7,10 @@
 // disk_full_. Ownership: borrows the connection; jobs on the heap are its own.
 #pragma once
 
+#include <semaphore.h>
+
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,25 +22,22 @@
 
 namespace bide::db {
 
-// Where a caller of write() waits for its answer. One a thread, used again.
+// Where a caller of write() waits for its answer. One a thread, used again. A semaphore: waking one costs a single
+// system call and no mutex that the woken would meet, and its thread may end right after.
 class Parker {
  public:
+  Parker() { ::sem_init(&answered_, 0, 0); }
+  ~Parker() { ::sem_destroy(&answered_); }
+  Parker(const Parker&) = delete;
+  Parker& operator=(const Parker&) = delete;
   void wait() {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return answered_; });
-    answered_ = false;
+    while (::sem_wait(&answered_) != 0) {  // EINTR
+    }
   }
-  // Under the lock to its end: the caller may be gone with its thread right after.
-  void answer() {
-    const std::lock_guard lock(mutex_);
-    answered_ = true;
-    wake_.notify_one();
-  }
+  void answer() { ::sem_post(&answered_); }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool answered_ = false;
+  sem_t answered_{};
 };
 
 class Writer {
@@ -58,6 +55,8 @@ class Writer {
   // Queues a job. Inline: runs it (and the riders before it) before it returns, unless it rides. A job that is not
   // taken (closing, failed, disk full) is answered at once, here. Throws Bug from within a job or bell that waits.
   void add(Job& job);
+  // Waits for the answer of a job that has a parker, and wakes those that were left to it.
+  static void await(Job& job);
   void close();  // runs what is queued, checkpoints, ends the thread. Twice is once.
 
   [[nodiscard]] StoreHealth health() const;
@@ -80,7 +79,6 @@ class Writer {
   void answer_all();
   void ring_bells();
   void fatal(const std::string& what);
-  static void answer(Job& job);
 
   // Around batches.
   void do_timers();

@@ -58,6 +58,7 @@ inline constexpr int kCheckBudget = 10'000;                 // live runs that a 
 inline constexpr int kClaimsAtOnce = 64;                    // a claim transaction stays under about 5 ms (guess)
 inline constexpr std::size_t kQueueJobs = 8'192;            // writer's queue: beyond it a caller waits (guess)
 inline constexpr std::size_t kBatchJobs = 1'024;            // jobs a commit: keeps a batch under about 20 ms (guess)
+inline constexpr int kWakeGroup = 8;                        // callers of a batch that one wake-up of the writer reaches
 
 // The store's file (db/).
 inline constexpr std::int64_t kCheckpointBytes = 8 << 20;   // WAL that has grown by this is moved over: p99.9 (packages.md)

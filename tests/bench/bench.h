@@ -29,6 +29,8 @@ struct Report {
 
 // The store's group commit against a bare SQLite loop of the same rows, settings and batch sizes.
 [[nodiscard]] Report store_benchmark(const Options& options);
+// What a page size costs in bytes and jobs a second.
+[[nodiscard]] Report page_benchmark(const Options& options);
 
 // Native runs of ten steps against a bare loop of the same rows.
 [[nodiscard]] Report runs_benchmark(const Options& options);

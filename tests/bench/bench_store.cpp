@@ -1,6 +1,7 @@
 // A job is a step as the kernel writes one: the row with its outcome, and the event. Both sides run the same
 // statements with the same settings; the bare loop commits as many jobs at once as the store did on average.
 #include <sqlite3.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -43,6 +44,7 @@ struct Turn {
   double jobs_per_second = 0;
   double batch = 1;
   double bytes_per_job = 0;
+  double cpu_us_per_job = 0;  // of the thread that runs the SQL: what counts when the disk is not the limit
   double p50_ms = 0;
   double p999_ms = 0;
 };
@@ -58,6 +60,12 @@ std::uint64_t file_bytes_written() {  // write_bytes of /proc/self/io would need
     std::fclose(f);
   }
   return bytes;
+}
+
+double thread_cpu_seconds() {
+  timespec ts{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+  return static_cast<double>(ts.tv_sec) + static_cast<double>(ts.tv_nsec) / 1e9;
 }
 
 void fill(Turn& turn, std::vector<float>& latencies) {
@@ -80,6 +88,7 @@ Turn store_turn(const Options& options, int producers) {
   std::atomic<bool> stop{false};
   std::vector<std::vector<float>> latencies(static_cast<std::size_t>(producers));
   const db::StoreHealth before = store.health();
+  const double cpu = store.write([](db::Tx&) { return thread_cpu_seconds(); });
   const std::uint64_t bytes = file_bytes_written();
   const double begin = now_seconds();
   {
@@ -109,6 +118,7 @@ Turn store_turn(const Options& options, int producers) {
   const auto jobs = static_cast<double>(after.jobs - before.jobs);
   Turn turn;
   turn.jobs_per_second = jobs / took;
+  turn.cpu_us_per_job = (store.write([](db::Tx&) { return thread_cpu_seconds(); }) - cpu) * 1e6 / jobs;
   turn.batch = jobs / static_cast<double>(std::max<std::uint64_t>(after.commits - before.commits, 1));
   turn.bytes_per_job = static_cast<double>(file_bytes_written() - bytes) / jobs;
   std::vector<float> all;
@@ -120,10 +130,11 @@ Turn store_turn(const Options& options, int producers) {
 // One thread and the C interface alone.
 class Bare {
  public:
-  explicit Bare(const std::string& directory)
+  explicit Bare(const std::string& directory, int page_size = 2048)
       : connection_({.path = (std::filesystem::create_directory(directory), directory + "/bide.db"),
                      .access = db::Access::write,
-                     .vfs = {}}) {
+                     .vfs = {},
+                     .page_size = page_size}) {
     connection_.exec(std::string(kSchema[0].bytes).c_str());
     for (auto [sql, statement] : {std::pair{"BEGIN IMMEDIATE", &begin_}, std::pair{"COMMIT", &commit_},
                                   std::pair{BIDE_BENCH_INTENT, &intent_}, std::pair{BIDE_BENCH_OUTCOME, &outcome_},
@@ -174,11 +185,12 @@ class Bare {
   std::uint64_t commits_ = 0;
 };
 
-Turn bare_turn(const Options& options, int producers, int batch) {
+Turn bare_turn(const Options& options, int producers, int batch, int page_size = 2048) {
   SystemClock clock;
-  Bare bare(fresh(options));
+  Bare bare(fresh(options), page_size);
   std::vector<float> latencies;
   std::int64_t jobs = 0;
+  const double cpu = thread_cpu_seconds();
   const std::uint64_t bytes = file_bytes_written();
   const double begin = now_seconds();
   double now = begin;
@@ -194,6 +206,7 @@ Turn bare_turn(const Options& options, int producers, int batch) {
   }
   Turn turn;
   turn.jobs_per_second = static_cast<double>(jobs) / (now - begin);
+  turn.cpu_us_per_job = (thread_cpu_seconds() - cpu) * 1e6 / static_cast<double>(jobs);
   turn.batch = batch;
   turn.bytes_per_job = static_cast<double>(file_bytes_written() - bytes) / static_cast<double>(jobs);
   fill(turn, latencies);
@@ -230,11 +243,31 @@ Report store_benchmark(const Options& options) {
     add("bare, same batch size", median_of(bare, &Turn::jobs_per_second), "jobs/s");
     add("bare, batches of 1, 8, 64, 256", median_of(ideal, &Turn::jobs_per_second), "jobs/s");
     add("store, jobs a commit", median_of(store, &Turn::batch), "jobs");
+    add("bare CPU / writer's CPU a job, same batch size",
+        median_of(bare, &Turn::cpu_us_per_job) / median_of(store, &Turn::cpu_us_per_job), "x");
+    add("store, the writer's CPU a job", median_of(store, &Turn::cpu_us_per_job), "us");
+    add("bare, CPU a job", median_of(bare, &Turn::cpu_us_per_job), "us");
     add("store, bytes written a job", median_of(store, &Turn::bytes_per_job), "bytes");
     add("bare, bytes written a job", median_of(bare, &Turn::bytes_per_job), "bytes");
     add("store, p50 of a write", median_of(store, &Turn::p50_ms), "ms");
     add("store, p99.9 of a write", median_of(store, &Turn::p999_ms), "ms");
     add("bare, p50 of a commit", median_of(bare, &Turn::p50_ms), "ms");
+  }
+  std::filesystem::remove_all(options.directory + "/bide-bench.tmp");
+  return report;
+}
+
+Report page_benchmark(const Options& options) {
+  Report report{"Page sizes: the bare loop", {}};
+  for (const int batch : {1, 8, 64}) {
+    for (const int page_size : {1024, 2048, 4096, 8192}) {
+      std::vector<Turn> turns;
+      for (int round = 0; round < options.rounds; ++round) turns.push_back(bare_turn(options, batch, batch, page_size));
+      const std::string at = " of " + std::to_string(page_size) + ", batches of " + std::to_string(batch);
+      report.figures.push_back({"bytes a job, pages" + at, median_of(turns, &Turn::bytes_per_job), "bytes", ""});
+      report.figures.push_back({"CPU a job, pages" + at, median_of(turns, &Turn::cpu_us_per_job), "us", ""});
+      report.figures.push_back({"jobs, pages" + at, median_of(turns, &Turn::jobs_per_second), "jobs/s", ""});
+    }
   }
   std::filesystem::remove_all(options.directory + "/bide-bench.tmp");
   return report;

@@ -1,4 +1,4 @@
-// bide-bench [store] [runs] [--json] [--seconds S] [--rounds N] [--directory DIR]
+// bide-bench [store|runs|pages] [--json] [--seconds S] [--rounds N] [--producers N] [--directory DIR]
 #include <malloc.h>
 
 #include <algorithm>
@@ -36,6 +36,7 @@ struct Benchmark {
 const Benchmark kBenchmarks[] = {
     {"store", store_benchmark},
     {"runs", runs_benchmark},
+    {"pages", page_benchmark},
 };
 
 void print_text(const Report& report) {
@@ -59,7 +60,7 @@ void add_json(json::Writer& out, const Report& report) {
 }
 
 int usage() {
-  std::fprintf(stderr, "bide-bench [store] [runs] [--json] [--seconds S] [--rounds N] [--directory DIR]\n");
+  std::fprintf(stderr, "bide-bench [store|runs|pages] [--json] [--seconds S] [--rounds N] [--producers N] [--directory DIR]\n");
   return 2;
 }
 
@@ -77,6 +78,8 @@ int run(int argc, char** argv) {
       options.seconds = std::atof(argv[++i]);
     } else if (arg == "--rounds" && more) {
       options.rounds = std::atoi(argv[++i]);
+    } else if (arg == "--producers" && more) {
+      options.producers = {std::atoi(argv[++i])};
     } else if (arg == "--directory" && more) {
       options.directory = argv[++i];
     } else if (!arg.starts_with('-') && wanted.empty()) {

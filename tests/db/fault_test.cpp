@@ -154,7 +154,7 @@ TEST_CASE("[N119] disk full within a job that swallows the error, and its batch 
     t->submit(
         [&](Tx& tx) {
           try {  // more than the page cache holds: it spills into the WAL before the COMMIT
-            for (int i = 0; i < 20; ++i) Query(tx, "INSERT INTO notes (text) VALUES (?)").bind(std::string(500'000, 'x')).run();
+            for (int i = 0; i < 60; ++i) Query(tx, "INSERT INTO notes (text) VALUES (?)").bind(std::string(500'000, 'x')).run();
           } catch (const StorageFull&) {
             swallowed = true;
           }
@@ -212,6 +212,28 @@ TEST_CASE("[N119] a real file system that is full, and the same process goes on 
   CHECK(notes(store).contains("after"));
   CHECK(fatal == 0);
   check_whole(store);
+}
+
+TEST_CASE("a read that fails within a job which swallows it ends the store") {
+  VfsShim disk("read-swallow");
+  TestStore t(false, disk.name());
+  for (int i = 0; i < 50; ++i) note(*t, std::string(10'000, 'x'));
+  t.close();
+  std::atomic<int> fatal{0};
+  t.options().on_fatal = [&](const std::string&) { ++fatal; };
+  t.open();
+  bool swallowed = false;
+  disk.fail({.op = DiskOp::read, .nth = 5});
+  CHECK_THROWS_AS(t->write([&](Tx& tx) {
+    try {
+      Query(tx, "SELECT sum(length(text)) FROM notes").one();
+    } catch (const StorageFault&) {
+      swallowed = true;
+    }
+    Query(tx, "INSERT INTO notes (text) VALUES ('never')").run();
+  }), StorageFault);
+  CHECK(swallowed);
+  CHECK(fatal == 1);
 }
 
 TEST_CASE("an I/O error in a checkpoint ends the store") {

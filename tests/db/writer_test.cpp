@@ -151,6 +151,20 @@ TEST_CASE("a reader that holds a snapshot makes none of 1000 writes fail and see
   eventually([&] { return t->health().wal_bytes == 0; }, "the WAL is emptied once the reader has gone");
 }
 
+TEST_CASE("an idle checkpoint that a reader stands in the way of is tried again, and nothing fails") {
+  TestStore t(true);
+  t->write([](Tx& tx) { note(tx, "first"); });
+  t->read([&](ReadTx& tx) {
+    CHECK(count_notes(tx) == 1);
+    t->write([](Tx& job) { note(job, "second"); });
+    const std::uint64_t wakes = t->health().wakes;
+    eventually([&] { return t->health().wakes >= wakes + 3; }, "it was tried twice");
+    CHECK(t->health().wal_bytes > 0);
+    CHECK_FALSE(t->health().failed);
+  });
+  eventually([&] { return t->health().wal_bytes == 0; }, "the WAL is emptied");
+}
+
 TEST_CASE("a reader sees what was answered before it began") {
   TestStore t(true);
   std::vector<std::jthread> threads;
