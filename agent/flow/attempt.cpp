@@ -45,6 +45,7 @@ Attempt::Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptO
   journal_ = Journal(std::move(loaded.journal));
   reset_marks_ = loaded.marks;
   cancelled_ = run_.cancel_requested_at.has_value();
+  if (run_.error) closing_ = Closing::ending;  // E6: the end is written, the code is not entered again
   loaded_at_ = store_.now();
 }
 
@@ -220,10 +221,16 @@ bool Attempt::refresh() {
 
 void Attempt::refresh_locked(Guard& guard) {
   if (refused_.load()) close_locked(Closing::lease_lost);
-  if (!rung_.exchange(false)) return;
-  guard.unlock();
-  const auto row = store_.read([&](db::ReadTx& tx) { return kernel::read_run(tx, fence_.run); });
-  guard.lock();
+  std::optional<kernel::RunRow> row;
+  for (;;) {
+    changed_.wait(guard, [this] { return !suspending_; });
+    if (!rung_.exchange(false)) return;
+    guard.unlock();
+    row = store_.read([&](db::ReadTx& tx) { return kernel::read_run(tx, fence_.run); });
+    guard.lock();
+    if (!suspending_) break;
+    rung_.store(true);  // a suspension began meanwhile: what was read may be the half of it
+  }
   if (!row || row->status != kernel::RunStatus::running || row->epoch != fence_.epoch || row->owner != fence_.owner) {
     close_locked(Closing::lease_lost);
     return;

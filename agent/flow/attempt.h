@@ -120,13 +120,14 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome drive_step(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome drive_wait(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome execute(Guard& guard, Entry& entry, const Caller& caller);
-  [[nodiscard]] std::optional<Outcome> in_doubt(Guard& guard, Entry& entry, const Caller& caller);
-  [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] std::optional<Outcome> in_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen);
+  [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen);
   [[nodiscard]] Execute execution_of(const Entry& entry) const;
   [[nodiscard]] Outcome record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> open_wait(Guard& guard, Entry& entry, const WaitAsk& ask);
-  [[nodiscard]] std::optional<Outcome> block(Guard& guard, Entry& entry, const Caller& caller, std::optional<TimeMs> until,
-                                             WaitId wait, bool holds_run = false);
+  // `seen`: changes_ from before the caller looked, so that what changed meanwhile is not slept over [A2].
+  [[nodiscard]] std::optional<Outcome> block(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen,
+                                             std::optional<TimeMs> until, WaitId wait, bool holds_run = false);
   void ride_intent(Entry& entry);
   [[nodiscard]] Outcome settle(Entry& entry, std::string result);
   [[nodiscard]] Outcome end_locked(Guard& guard, std::string_view error_json);
@@ -135,8 +136,11 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void suspend_if_all_wait(Guard& guard);
   void suspend_locked(Guard& guard);
   void close_locked(Closing why);
+  // Waits for a suspension that is under way: until its transaction has answered nobody may go on [A2].
   void refresh_locked(Guard& guard);
   [[nodiscard]] Outcome closed_outcome(Entry& entry);
+  // The cancel flag was met in a transaction, before its bell [A4, X1].
+  [[nodiscard]] Outcome cancelled_outcome(Entry& entry);
   [[nodiscard]] kernel::StepIntent intent_of(const Entry& entry) const;
   // Runs a job of the store without the lock; waits and tries again while the disk is full or the file is locked [C4].
   template <class Job>

@@ -59,9 +59,17 @@ Outcome Attempt::closed_outcome(Entry& entry) {
   return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
 }
 
+Outcome Attempt::cancelled_outcome(Entry& entry) {
+  cancelled_ = true;
+  ++changes_;
+  changed_.notify_all();
+  return closed_outcome(entry);
+}
+
 Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
   const int turn = entry.turn;
   for (;;) {
+    const std::uint64_t seen = changes_;
     refresh_locked(guard);
     if (entry.turn != turn) return Closed{Closing::open};  // a newer connection of the same verb has it
     if (entry.executing && !entry.probed) return execution_of(entry);
@@ -79,7 +87,7 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
         if (cancelled_) return closed_outcome(entry);
         const TimeMs due = entry.row.not_before.value_or(0);
         if (due <= store_.now()) return execute(guard, entry, caller);
-        if (auto outcome = block(guard, entry, caller, due, WaitId())) return *outcome;
+        if (auto outcome = block(guard, entry, caller, seen, due, WaitId())) return *outcome;
         break;
       }
       case kernel::StepStatus::started:
@@ -88,7 +96,7 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
         const bool sure = entry.row.status == kernel::StepStatus::started &&
                           (!entry.stored || entry.row.effect != kernel::Effect::non_idempotent);
         if (sure) return execute(guard, entry, caller);
-        if (auto outcome = in_doubt(guard, entry, caller)) return *outcome;
+        if (auto outcome = in_doubt(guard, entry, caller, seen)) return *outcome;
         break;
       }
     }
@@ -116,32 +124,41 @@ void Attempt::ride_intent(Entry& entry) {
 }
 
 Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
-  while (executing_ >= limits::kStepsAtOnce && closing_ == Closing::open) changed_.wait(guard);
-  if (closing_ != Closing::open) return closed_outcome(entry);
+  while (executing_ >= limits::kStepsAtOnce && closing_ == Closing::open && !cancelled_) {
+    changed_.wait(guard);
+    refresh_locked(guard);
+  }
+  if (closing_ != Closing::open || cancelled_) return closed_outcome(entry);
   ++executing_;
   entry.executing = true;
   entry.verb_pid = caller.pid;
   entry.row.nonce = random_.uid();
   bool held = true;
+  bool flagged = false;
   if (entry.stored) {
     const StepId id = entry.row.id;
     const std::string nonce = *entry.row.nonce;
-    held = persist(guard, [&](db::Tx& tx) { return kernel::start_again(tx, fence_, id, nonce, tx.now()); });
-    ++entry.row.executions;
+    held = persist(guard, [&](db::Tx& tx) {
+      flagged = kernel::cancel_asked(tx, fence_);
+      return flagged || kernel::start_again(tx, fence_, id, nonce, tx.now());
+    });
+    if (!flagged) ++entry.row.executions;
   } else if (entry.row.effect == kernel::Effect::non_idempotent) {
     const bool reset = std::exchange(reset_marks_, false);
-    const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
+    const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
+      flagged = kernel::cancel_asked(tx, fence_);
+      if (flagged) return StepId();
       return kernel::write_intent(tx, fence_, intent, reset, tx.now());
     });
     held = std::holds_alternative<StepId>(outcome);
     if (held) entry.row.id = std::get<StepId>(outcome);
-    entry.stored = held;
+    entry.stored = held && !flagged;
   } else {
     ride_intent(entry);
   }
-  if (!held) {
+  if (!held || flagged) {
     stop_executing(entry);
-    return lost();
+    return flagged ? cancelled_outcome(entry) : lost();
   }
   entry.row.status = kernel::StepStatus::started;
   entry.row.epoch = fence_.epoch;
@@ -165,11 +182,11 @@ void Attempt::stop_executing(Entry& entry) {
 }
 
 // E1: an earlier execution may have had its effect: the probe, then the question.
-std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Caller& caller) {
-  if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller);
+std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen) {
+  if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller, seen);
   if (entry.ask.probe && !entry.probed) {
     const TimeMs settled_at = loaded_at_ + options_.settle_after;
-    if (options_.style == Style::native && store_.now() < settled_at) return block(guard, entry, caller, settled_at, WaitId(), true);
+    if (options_.style == Style::native && store_.now() < settled_at) return block(guard, entry, caller, seen, settled_at, WaitId(), true);
     entry.probed = true;
     entry.executing = true;  // the gate is held while a probe runs
     entry.verb_pid = caller.pid;
@@ -186,12 +203,12 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
 }
 
 // E4: what a person said about a step in doubt.
-std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const Caller& caller) {
+std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen) {
   guard.unlock();
   const auto wait = store_.read([&](db::ReadTx& tx) { return kernel::latest_wait(tx, entry.row.id); });
   guard.lock();
   if (!wait) throw Bug("a step in doubt has no question");
-  if (wait->status == kernel::WaitStatus::pending) return block(guard, entry, caller, std::nullopt, wait->id);
+  if (wait->status == kernel::WaitStatus::pending) return block(guard, entry, caller, seen, std::nullopt, wait->id);
   if (wait->status != kernel::WaitStatus::resolved) return closed_outcome(entry);
   const std::string answer = json::string_member(*wait->resolution, "answer").value_or("");
   if (answer == "run") return execute(guard, entry, caller);
@@ -199,7 +216,12 @@ std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const
   std::string result = R"({"assumed":true})";
   if (entry.row.assume) result = *entry.row.assume;
   if (auto given = json::member(*wait->resolution, "result")) result = std::move(*given);
-  const bool held = persist(guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::settle_step(tx, fence_, id, result, tx.now()); });
+  bool flagged = false;
+  const bool held = persist(guard, [&, id = entry.row.id](db::Tx& tx) {
+    flagged = kernel::cancel_asked(tx, fence_);
+    return flagged || kernel::settle_step(tx, fence_, id, result, tx.now());
+  });
+  if (flagged) return cancelled_outcome(entry);
   if (!held) return lost();
   return settle(entry, std::move(result));
 }

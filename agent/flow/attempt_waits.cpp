@@ -89,9 +89,13 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
 std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const WaitAsk& ask) {
   const bool reset = std::exchange(reset_marks_, false);
   const std::string payload = payload_of(ask);
-  const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
+  bool flagged = false;
+  const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::OpenOutcome {
+    flagged = kernel::cancel_asked(tx, fence_);
+    if (flagged) return kernel::WaitOpened{};
     return kernel::open_wait(tx, fence_, kernel::WaitAsk{intent, ask.kind, payload, deadline_of(ask, tx.now())}, reset, tx.now());
   });
+  if (flagged) return cancelled_outcome(entry);
   if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
   const auto& opened = std::get<kernel::WaitOpened>(outcome);
   entry.row.id = opened.step;
@@ -102,6 +106,7 @@ std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const Wait
 Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
   const int turn = entry.turn;
   for (;;) {
+    const std::uint64_t seen = changes_;
     refresh_locked(guard);
     if (entry.turn != turn) return Closed{Closing::open};
     if (closing_ != Closing::open) return closed_outcome(entry);
@@ -119,16 +124,20 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
     const bool timer_due = wait->kind == kernel::WaitKind::timer && *wait->resolve_by <= store_.now();
     if (wait->status == kernel::WaitStatus::pending && !timer_due) {
       const auto until = wait->kind == kernel::WaitKind::timer ? wait->resolve_by : std::nullopt;
-      if (auto outcome = block(guard, entry, caller, until, wait->id)) return *outcome;
+      if (auto outcome = block(guard, entry, caller, seen, until, wait->id)) return *outcome;
       continue;
     }
     std::string result = wait->resolution.value_or("null");
+    bool flagged = false;
     const bool held = persist(guard, [&](db::Tx& tx) {
+      flagged = kernel::cancel_asked(tx, fence_);
+      if (flagged) return true;
       const bool pending_timer = wait->status == kernel::WaitStatus::pending;
       const bool ok = pending_timer ? kernel::settle_timer(tx, fence_, *wait, tx.now()) : kernel::settle_from_wait(tx, fence_, *wait, tx.now());
       if (ok && pending_timer) result = kernel::read_wait(tx, wait->id)->resolution.value();
       return ok;
     });
+    if (flagged) return cancelled_outcome(entry);
     if (!held) return lost();
     (void)settle(entry, std::move(result));
   }
@@ -136,8 +145,8 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
 
 // Waits until something changes, the time comes, or the caller hangs up; suspends native code when all of it waits.
 // nullopt: look again. `holds_run`: this wait is short and must not suspend the run.
-std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& caller, std::optional<TimeMs> until, WaitId wait,
-                                      bool holds_run) {
+std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen, std::optional<TimeMs> until,
+                                      WaitId wait, bool holds_run) {
   const bool inline_wait = holds_run || (until && *until - store_.now() <= options_.inline_sleep);
   Waiter waiter{&entry, wait, caller.pid, !inline_wait};
   waiters_.push_back(&waiter);
@@ -146,7 +155,6 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
     Waiter* self;
     ~Leave() { waiters.erase(std::find(waiters.begin(), waiters.end(), self)); }
   } leave{waiters_, &waiter};
-  const std::uint64_t seen = changes_;
   const int turn = entry.turn;
   if (options_.style == Style::native) {
     suspend_if_all_wait(guard);
@@ -182,8 +190,14 @@ void Attempt::suspend_locked(Guard& guard) {
     if (waiter->wait.valid()) pending.push_back(waiter->wait);
   }
   suspending_ = true;
+  struct Over {
+    Attempt& attempt;
+    ~Over() {
+      attempt.suspending_ = false;
+      attempt.changed_.notify_all();
+    }
+  } over{*this};
   const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, pending, tx.now()); });
-  suspending_ = false;
   if (std::holds_alternative<kernel::GoOn>(outcome)) {
     rung_.store(true);
     ++changes_;
@@ -215,7 +229,16 @@ Outcome Attempt::value(const std::string& branch, const std::string& name, const
     entry.open = false;
     return Settled{entry.row.result.value_or("null"), {}};
   }
-  const std::string made = make();
+  // Whatever `make` does, a bell must not wait for it.
+  guard.unlock();
+  std::string made;
+  try {
+    made = make();
+  } catch (...) {
+    guard.lock();
+    throw;
+  }
+  guard.lock();
   const bool reset = std::exchange(reset_marks_, false);
   const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
     return kernel::record_value(tx, fence_, intent, made, reset, tx.now());

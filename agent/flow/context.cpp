@@ -53,18 +53,24 @@ std::string Context::run_effect(Outcome outcome, const EffectFn& run, const Step
     const auto* execute = std::get_if<Execute>(&outcome);
     if (execute == nullptr) return take(std::move(outcome));
     const Execute now = *execute;
+    // Only the effect's own exceptions are its failure: a fault while its outcome is recorded is ours [E8].
+    std::optional<std::string> result;
+    std::string error;
+    bool retryable = true;
     try {
-      const std::string result = run(EffectInfo{now.idempotency_key, now.execution});
-      outcome = attempt_.complete(now.step, now.nonce, result);
+      result = run(EffectInfo{now.idempotency_key, now.execution});
     } catch (const AttemptClosed&) {
       throw;
     } catch (const StorageFault&) {
       throw;
     } catch (const Final& e) {
-      outcome = attempt_.fail(now.step, now.nonce, {error_json("StepError", e.what()), false, false, false});
+      error = e.what();
+      retryable = false;
     } catch (const std::exception& e) {
-      outcome = attempt_.fail(now.step, now.nonce, {error_json("StepError", e.what()), true, false, false});
+      error = e.what();
     }
+    outcome = result ? attempt_.complete(now.step, now.nonce, *result)
+                     : attempt_.fail(now.step, now.nonce, {error_json("StepError", error), retryable, false, false});
     (void)effect;
   }
 }
@@ -134,9 +140,23 @@ std::string Context::uuid() {
   return json::as_string(text).value_or("");
 }
 
+namespace {
+
+// The last one that ends suspends the run, which writes: what that throws must not end the thread.
+void end_branch(Attempt& attempt, std::exception_ptr& error) {
+  try {
+    attempt.branch_ended();
+  } catch (...) {
+    error = std::current_exception();
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> Context::branches(const std::vector<std::function<std::string(Context&)>>& functions) {
   std::vector<std::string> results(functions.size());
   std::vector<std::exception_ptr> errors(functions.size());
+  std::exception_ptr fault;
   const std::string prefix = (branch_.empty() ? "" : branch_ + ".") + std::to_string(++forks_) + "-";
   for (std::size_t i = 0; i < functions.size(); ++i) attempt_.branch_began();
   {
@@ -149,13 +169,14 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
         } catch (...) {
           errors[i] = std::current_exception();
         }
-        attempt_.branch_ended();
+        end_branch(attempt_, errors[i]);
       });
     }
-    attempt_.branch_ended();  // the parent only joins
+    end_branch(attempt_, fault);  // the parent only joins
     for (auto& thread : threads) thread.join();
     attempt_.branch_began();
   }
+  if (fault) std::rethrow_exception(fault);
   if (attempt_.closing() != Closing::open) throw AttemptClosed{attempt_.closing()};
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);

@@ -21,6 +21,8 @@ struct Fence {
 // A refusal, not a fault: the attempt has lost its run, nothing was written.
 struct LeaseLost {};
 [[nodiscard]] bool holds(db::ReadTx& tx, const Fence& fence);
+// The fence holds and a cancel was asked: nothing that is not settled may begin or be answered [A4, X1].
+[[nodiscard]] bool cancel_asked(db::ReadTx& tx, const Fence& fence);
 
 struct RunRow {
   RunId id;

@@ -245,16 +245,26 @@ void Executor::hand_back_after_fault(flow::Attempt& attempt, const std::string&)
 void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& workflow) {
   kernel::Finish finish;
   try {
-    flow::Context context(attempt, random_);
-    finish.result = workflow.run(context);
-    if (const auto refused = json::check(*finish.result)) {
-      finish.error = flow::error_json("BadResult", "The workflow's result is not JSON: " + refused->why);
+    if (attempt.closing() == flow::Closing::open) {  // E6: one whose end is written is not entered again
+      flow::Context context(attempt, random_);
+      finish.result = workflow.run(context);
+      if (const auto refused = json::check(*finish.result)) {
+        finish.error = flow::error_json("BadResult", "The workflow's result is not JSON: " + refused->why);
+      }
     }
   } catch (const flow::AttemptClosed&) {
     // Suspended, lost, cancelled or ending: told below by the attempt itself.
   } catch (const flow::StepFailed& e) {
     finish.error = e.error;
   } catch (const StorageFault&) {
+    throw;
+  } catch (const StorageFull&) {  // these four too are faults of ours, not the workflow's [E8]
+    throw;
+  } catch (const StorageBusy&) {
+    throw;
+  } catch (const CorruptData&) {
+    throw;
+  } catch (const Bug&) {
     throw;
   } catch (const std::exception& e) {
     finish.error = flow::error_json("WorkflowError", e.what());
