@@ -22,7 +22,12 @@ void Rig::open() {
   store_options.directory = dir.str("data");
   store_options.threaded = mode_ == Mode::threaded;
   feed = std::make_unique<work::Feed>();
-  store_options.after_batch = [this] { feed->notify(); };
+  store_options.after_batch = [this] {
+    feed->notify();
+    if (after_commit) after_commit();
+  };
+  store_options.vfs = vfs;
+  store_options.on_fatal = on_fatal;
   store = std::make_unique<db::Store>(std::move(store_options), clock);
   registry = flow::Registry();
   for (const auto& workflow : workflows_) registry.add(workflow);

@@ -63,6 +63,12 @@ class Rig {
   kernel::SignalOutcome signal(RunId run, const std::string& name, const std::string& payload = "{}");
   kernel::CancelOutcome cancel(RunId run);
 
+  // Before the first start(): the store's VFS (a VfsShim's name), what is called when the disk fails, and a bell after
+  // each COMMIT.
+  std::string vfs;
+  std::function<void(const std::string&)> on_fatal;
+  std::function<void()> after_commit;
+
   TempDir dir;
   FakeClock clock;
   SeededRandom random{1};
