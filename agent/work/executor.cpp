@@ -222,7 +222,11 @@ void Executor::drive(const kernel::Claimed& claimed) {
     }
     log::info("run.claimed", {{"run", claimed.run.value}, {"epoch", claimed.epoch}, {"workflow", version->workflow_name}});
     attempt->ring();  // a cancel may have come before it stood in the table
-    if (native == native_.end()) {
+    if (attempt->closing() == flow::Closing::ending) {
+      (void)attempt->finish({});  // E6: the end is written, the code is not entered again
+    } else if (attempt->closing() == flow::Closing::shutdown) {
+      attempt->hand_back(store_.now(), "", flow::Closing::finished);  // K5: it came too late to begin
+    } else if (native == native_.end()) {
       program_driver_->drive(attempt, *version);
     } else {
       drive_native(*attempt, *native->second.workflow);
@@ -245,12 +249,10 @@ void Executor::hand_back_after_fault(flow::Attempt& attempt, const std::string&)
 void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& workflow) {
   kernel::Finish finish;
   try {
-    if (attempt.closing() == flow::Closing::open) {  // E6: one whose end is written is not entered again
-      flow::Context context(attempt, random_);
-      finish.result = workflow.run(context);
-      if (const auto refused = json::check(*finish.result)) {
-        finish.error = flow::error_json("BadResult", "The workflow's result is not JSON: " + refused->why);
-      }
+    flow::Context context(attempt, random_);
+    finish.result = workflow.run(context);
+    if (const auto refused = json::check(*finish.result)) {
+      finish.error = flow::error_json("BadResult", "The workflow's result is not JSON: " + refused->why);
     }
   } catch (const flow::AttemptClosed&) {
     // Suspended, lost, cancelled or ending: told below by the attempt itself.

@@ -170,6 +170,49 @@ TEST_CASE("[N48] killed between intent, wait and event, and the suspension: one 
   CHECK(waiting_before >= 2);  // the point of the scenario was met: the wait is there, the run not yet suspended
 }
 
+TEST_CASE("[E6] killed after the end was written: the code is not entered again, and the run ends with that error") {
+  int ending = 0;
+  for (const DiskOp op : {DiskOp::write, DiskOp::sync}) {
+    for (std::uint64_t nth = 1; nth < 500; ++nth) {
+      INFO("op " << static_cast<int>(op) << " nth " << nth);
+      Mortal t;
+      int entered = 0;
+      bool other = false;
+      t.rig.add("flow", [&](flow::Context& c) {
+        ++entered;
+        return c.approval(other ? "something else?" : "?");
+      });
+      const RunId run = t.rig.start("flow");
+      t.rig.drive();
+      other = true;  // the replay ends it: NonDeterminism
+      (void)t.rig.store->write([&](db::Tx& tx) { return kernel::wake_run(tx, run, tx.now()); });
+      const bool killed = t.drive_until(op, nth);
+      other = false;  // and it would not be met a second time
+      if (killed) {
+        t.disk.crash(Loss::none);
+        t.rig.restart();
+        const bool written = t.rig.run(run).status == RunStatus::running && t.rig.run(run).error.has_value();
+        const int before = entered;
+        t.rig.sweep->pass();
+        t.rig.drive();
+        if (written) {
+          ++ending;
+          CHECK(entered == before);
+          CHECK(t.rig.run(run).status == RunStatus::failed);
+        }
+      }
+      if (t.rig.run(run).status == RunStatus::failed) {
+        CHECK(json::string_member(t.rig.run(run).error.value_or("{}"), "code") == "NonDeterminism");
+        CHECK(t.rig.count_events(run, "run.failed") == 1);
+      } else {
+        CHECK(t.rig.run(run).status == RunStatus::waiting);
+      }
+      if (!killed) break;
+    }
+  }
+  CHECK(ending >= 2);
+}
+
 TEST_CASE("[N72] killed anywhere around the question: one pending question after the restart") {
   int points = 0;
   for (const DiskOp op : {DiskOp::write, DiskOp::sync}) {
