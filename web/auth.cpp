@@ -18,13 +18,16 @@ namespace {
 
 constexpr std::string_view kBearer = "bearer ";
 constexpr std::string_view kAttemptPrefix = "bat_";
+constexpr std::string_view kStepPrefix = "bst_";
+constexpr std::string_view kCookie = "bide_session";
 
 Principal of_attempt(const AttemptToken& token) {
   Principal principal;
-  principal.name = "run:" + std::to_string(token.run.value);
+  principal.name = "attempt:" + std::to_string(token.run.value);
   principal.scopes = kAttemptScopes;
   principal.run = token.run;
   principal.epoch = token.epoch;
+  principal.step = token.step;
   principal.attempt_secret = token.secret;
   return principal;
 }
@@ -43,16 +46,21 @@ std::string read_token(const std::string& file, const Fd& fd) {
 }  // namespace
 
 std::optional<AttemptToken> parse_attempt_token(std::string_view token) {
-  if (token.substr(0, kAttemptPrefix.size()) != kAttemptPrefix) return std::nullopt;
+  const bool of_step = token.substr(0, kStepPrefix.size()) == kStepPrefix;
+  if (!of_step && token.substr(0, kAttemptPrefix.size()) != kAttemptPrefix) return std::nullopt;
   token.remove_prefix(kAttemptPrefix.size());
-  const std::size_t first = token.find('_');
-  if (first == std::string_view::npos) return std::nullopt;
-  const std::size_t second = token.find('_', first + 1);
-  if (second == std::string_view::npos || second + 1 == token.size()) return std::nullopt;
-  const auto run = parse_number(token.substr(0, first));
-  const auto epoch = parse_number(token.substr(first + 1, second - first - 1));
-  if (!run || !epoch) return std::nullopt;
-  return AttemptToken{RunId(*run), *epoch, std::string(token.substr(second + 1))};
+  const auto number = [&token]() -> std::optional<std::int64_t> {
+    const std::size_t end = token.find('_');
+    if (end == std::string_view::npos) return std::nullopt;
+    const auto value = parse_number(token.substr(0, end));
+    token.remove_prefix(end + 1);
+    return value;
+  };
+  const auto run = number();
+  const auto epoch = number();
+  const auto step = of_step ? number() : 0;
+  if (!run || !epoch || !step || token.empty()) return std::nullopt;
+  return AttemptToken{RunId(*run), *epoch, *step, std::string(token)};
 }
 
 std::optional<unsigned> parse_scopes(std::string_view text) {
@@ -95,15 +103,37 @@ std::variant<Principal, Problem> Auth::by_token(std::string_view token) const {
   return problem("unauthorized", "the token is not one that this agent knows");
 }
 
+// A browser sends the cookie with whatever makes it ask us; only our page knows the token that goes with it.
+std::variant<Principal, Problem> Auth::by_cookie(const Head& head, std::string_view cookies) const {
+  const std::string secret = cookie_value(cookies, kCookie);
+  const auto session = sessions_ == nullptr || secret.empty() ? std::nullopt : sessions_->find(secret);
+  if (!session) return problem("unauthorized", "the page is not signed in", "bide ui");
+  if (!is_safe_method(head.method)) {
+    const std::string* token = head.field("x-bide-csrf");
+    if (token == nullptr || !same_secret(*token, session->csrf)) {
+      return problem("csrf", "a write by cookie needs the token of its session in X-Bide-CSRF");
+    }
+  }
+  Principal principal;
+  principal.name = session->name;
+  principal.scopes = session->scopes;
+  principal.by_cookie = true;
+  return principal;
+}
+
 std::variant<Principal, Problem> Auth::admit(const Head& head, const Peer& peer) const {
   if (const std::string* given = head.field("authorization")) {
     if (lower(std::string_view(*given).substr(0, kBearer.size())) != kBearer) {
       return problem("unauthorized", "the Authorization field must be Bearer and a token");
     }
     const std::string_view token = trim(std::string_view(*given).substr(kBearer.size()));
-    if (token.substr(0, kAttemptPrefix.size()) != kAttemptPrefix) return by_token(token);
+    const std::string_view prefix = token.substr(0, kAttemptPrefix.size());
+    if (prefix != kAttemptPrefix && prefix != kStepPrefix) return by_token(token);
     if (const auto attempt = parse_attempt_token(token)) return of_attempt(*attempt);
     return problem("unauthorized", "the attempt's token is damaged");
+  }
+  if (const std::string* cookies = head.field("cookie"); cookies != nullptr && !peer.unix_socket) {
+    return by_cookie(head, *cookies);
   }
   if (!peer.unix_socket) return problem("unauthorized", "the request has no token");
   if (peer.uid != own_uid_ && peer.uid != 0) {
@@ -126,7 +156,7 @@ void Auth::narrow(Principal& principal, const Peer& peer) const {
   const std::optional<RunId> run = ask(peer.pid);
   if (!run) return;
   principal = Principal{};
-  principal.name = "run:" + std::to_string(run->value);
+  principal.name = "attempt:" + std::to_string(run->value);
   principal.scopes = kAttemptScopes;
   principal.run = run;
 }

@@ -17,6 +17,7 @@
 #include "agent/base/random.h"
 #include "web/gate.h"
 #include "web/request.h"
+#include "web/session.h"
 
 namespace bide::web {
 
@@ -34,7 +35,8 @@ class Auth {
   explicit Auth(uid_t own_uid) : own_uid_(own_uid) {}
 
   void set_tokens(std::vector<TokenRow> tokens) EXCLUDES(mutex_);
-  void set_attempt_of_process(AttemptOfProcess ask) EXCLUDES(mutex_);  // before the door opens
+  void set_attempt_of_process(AttemptOfProcess ask) EXCLUDES(mutex_);    // before the door opens
+  void set_sessions(const Sessions* sessions) { sessions_ = sessions; }  // before the door opens; may be absent
 
   // The credential that a head carries. Problem: `unauthorized` or `forbidden`.
   [[nodiscard]] std::variant<Principal, Problem> admit(const Head& head, const Peer& peer) const EXCLUDES(mutex_);
@@ -45,7 +47,10 @@ class Auth {
  private:
   [[nodiscard]] std::variant<Principal, Problem> by_token(std::string_view token) const EXCLUDES(mutex_);
 
+  [[nodiscard]] std::variant<Principal, Problem> by_cookie(const Head& head, std::string_view cookies) const;
+
   const uid_t own_uid_;
+  const Sessions* sessions_ = nullptr;
   mutable Mutex mutex_;
   std::vector<TokenRow> tokens_ GUARDED_BY(mutex_);
   AttemptOfProcess attempt_of_ GUARDED_BY(mutex_);
@@ -54,10 +59,12 @@ class Auth {
 // What an attempt may do beside its own routes: read. Its verbs inside a step need no more.
 inline constexpr unsigned kAttemptScopes = kAttempt | kRead;
 
-// "bat_<run>_<epoch>_<secret>"; nullopt: not of that form.
+// "bat_<run>_<epoch>_<secret>" of a program, or "bst_<run>_<epoch>_<step>_<nonce>" of a step's command; nullopt:
+// neither.
 struct AttemptToken {
   RunId run;
   std::int64_t epoch = 0;
+  std::int64_t step = 0;
   std::string secret;
 };
 [[nodiscard]] std::optional<AttemptToken> parse_attempt_token(std::string_view token);

@@ -2,6 +2,7 @@
 // it, and the reactor touches only `stop` and its own book-keeping. Handed back through Reactor::give_back.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -47,6 +48,7 @@ struct Connection {
   Principal principal;
   std::string body;
   std::stop_source stop{std::nostopstate};
+  std::atomic<bool> hung_up{false};  // its peer did, while it was busy
 
   // The reactor's book-keeping.
   std::uint32_t generation = 0;

@@ -197,6 +197,7 @@ void Listener::read_address() {
 
 GateRules Listener::rules(const std::vector<std::string>& more) const {
   GateRules rules;
+  rules.body_bytes = limits::kVerbBytes;  // the route knows its own, smaller one
   if (unix_) {
     // No browser speaks over a Unix socket, so a page's Origin has no business here.
     rules.hosts = {"localhost", "bide"};

@@ -187,6 +187,7 @@ void Reactor::on_event(Connection& connection, std::uint32_t events) {
       // The peer hung up. It is looked at again when its thread gives it back.
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd.get(), nullptr);
       connection.watched = false;
+      connection.hung_up.store(true);
       connection.stop.request_stop();
       return;
     case State::parked: close(connection); return;
@@ -298,6 +299,7 @@ bool Reactor::take_body(Connection& connection) {
   connection.in.erase(0, length);
   set_deadline(connection, 0);
   connection.stop = std::stop_source();
+  connection.hung_up.store(false);
   connection.state = State::busy;
   watch(connection, EPOLLRDHUP);
   if (desk_.hand_over(connection)) return false;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
@@ -44,7 +45,8 @@ struct Principal {
   std::optional<RunId> run;    // a process of an attempt: of this run
   std::int64_t epoch = 0;      // of an attempt token, as it says; the kernel compares it [K2]
   std::string attempt_secret;  // of an attempt token: whoever drives the attempt compares it
-  bool by_cookie = false;      // the page: writes need its CSRF token
+  std::int64_t step = 0;       // of a step's token: attempt_secret is the nonce of its execution
+  bool by_cookie = false;      // the page
 
   [[nodiscard]] bool may(Scope scope) const {
     if (scope == kNoScope) return true;
@@ -65,7 +67,10 @@ struct Request {
   Principal principal;
   std::stop_token stop;  // asked when the peer hung up or the agent closes: whoever waits returns then
 
-  [[nodiscard]] bool peer_gone() const { return stop.stop_requested(); }
+  const std::atomic<bool>* hung_up = nullptr;  // of the connection; lives as long as the handler runs
+
+  // The peer, and not we, ended it: a verb that was killed is another thing than an agent that closes.
+  [[nodiscard]] bool peer_gone() const { return hung_up != nullptr && hung_up->load(); }
   // A captured {name}. Throws Bug if the route has none of that name.
   [[nodiscard]] const std::string& capture(std::string_view name) const;
   // A captured {name} as a positive number; nullopt: not one.

@@ -56,19 +56,27 @@ void Router::add(Route route) {
 }
 
 void Router::get(std::string pattern, Scope scope, Handler handler, Lane lane) {
-  add({"GET", std::move(pattern), std::move(handler), scope, lane, false, {}});
+  add({.method = "GET", .pattern = std::move(pattern), .handler = std::move(handler), .scope = scope, .lane = lane});
 }
 void Router::post(std::string pattern, Scope scope, Handler handler, Lane lane) {
-  add({"POST", std::move(pattern), std::move(handler), scope, lane, false, {}});
+  add({.method = "POST", .pattern = std::move(pattern), .handler = std::move(handler), .scope = scope, .lane = lane});
 }
 void Router::del(std::string pattern, Scope scope, Handler handler) {
-  add({"DELETE", std::move(pattern), std::move(handler), scope, Lane::shorts, false, {}});
+  add({.method = "DELETE", .pattern = std::move(pattern), .handler = std::move(handler), .scope = scope});
 }
 void Router::open(std::string pattern, Handler handler, Lane lane) {
-  add({"GET", std::move(pattern), std::move(handler), kNoScope, lane, true, {}});
+  add({.method = "GET", .pattern = std::move(pattern), .handler = std::move(handler), .lane = lane, .open = true});
 }
 void Router::open_post(std::string pattern, Handler handler) {
-  add({"POST", std::move(pattern), std::move(handler), kNoScope, Lane::shorts, true, {}});
+  add({.method = "POST", .pattern = std::move(pattern), .handler = std::move(handler), .open = true});
+}
+void Router::verb(std::string method, std::string pattern, Handler handler, Lane lane) {
+  add({.method = std::move(method),
+       .pattern = std::move(pattern),
+       .handler = std::move(handler),
+       .scope = kAttempt,
+       .lane = lane,
+       .body_bytes = limits::kVerbBytes});
 }
 
 std::variant<Matched, NoSuchPath, NoSuchMethod> Router::match(std::string_view method, std::string_view path) const {

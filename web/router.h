@@ -30,6 +30,7 @@ struct Route {
   Scope scope = kAdmin;
   Lane lane = Lane::shorts;
   bool open = false;  // true: no credential is asked for
+  std::size_t body_bytes = limits::kDocumentBytes + limits::kEnvelopeBytes;
   std::vector<std::string> segments;
 };
 
@@ -50,6 +51,8 @@ class Router {
   // Without a credential: the page's files, health, the meaning of errors.
   void open(std::string pattern, Handler handler, Lane lane = Lane::shorts);
   void open_post(std::string pattern, Handler handler);
+  // A program's verb or an attempt's app: may stay open, and hands in outputs.
+  void verb(std::string method, std::string pattern, Handler handler, Lane lane = Lane::waits);
   void add(Route route);
 
   // `path` as sent. A segment that does not decode to UTF-8 matches nothing. HEAD finds GET's routes.

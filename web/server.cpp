@@ -43,6 +43,7 @@ Request take_request(Connection& connection) {
   request.peer = connection.peer;
   request.principal = std::move(connection.principal);
   request.stop = connection.stop.get_token();
+  request.hung_up = &connection.hung_up;
   return request;
 }
 
@@ -117,6 +118,10 @@ class Server::Impl final : public Desk {
     }
     connection.matched = std::get<Matched>(std::move(found));
     const Route& route = *connection.matched.route;
+    if (head.content_length > route.body_bytes) {
+      return problem_response(
+          problem("too_large", "a body may have " + std::to_string(route.body_bytes) + " bytes here"));
+    }
     if (!parse_query(head.query)) return problem_response(problem("bad_request", "the query does not decode to UTF-8"));
     if (route.open) return std::nullopt;
     auto admitted = auth_.admit(head, connection.peer);

@@ -79,10 +79,14 @@ inline constexpr int kListenBacklog = 512;
 inline constexpr std::size_t kConnections = 2'048;          // a listener: idle ones cost 1 KB; descriptors are the bound
 inline constexpr int kRequestThreads = 64;                  // short requests (guess)
 inline constexpr std::size_t kQueuedRequests = 1'024;       // waiting for one of those threads: 0.1 s of commits (guess)
+inline constexpr std::size_t kEnvelopeBytes = 64 << 10;     // what stands around a document in a request's body
+inline constexpr std::size_t kVerbBytes = 8 << 20;          // a verb's body: 1 MiB of output, each byte an escape of six
 inline constexpr std::size_t kBodiesBytes = 64 << 20;       // of all requests together: 64 of the largest
 inline constexpr int kHealthThreads = 2;                    // health answers when the rest is full
 inline constexpr int kWaitThreads = 512;                    // long polls and verbs that wait: 12 MB of stacks touched
 inline constexpr std::int64_t kPreferWaitMs = 60'000;       // longest `Prefer: wait`
+inline constexpr std::int64_t kCodeMs = 60'000;             // a sign-in code of `bide ui`: a click away
+inline constexpr std::int64_t kSessionMs = 12 * 3'600'000;  // a working day
 inline constexpr int kPageDefault = 50;
 inline constexpr int kPageMax = 200;
 

@@ -30,6 +30,7 @@ struct StepAsk {
   std::optional<std::string> compensate;  // recorded with the intent [E6]
   std::string caller;               // programs: cwd and exported variables, hashed [V3]
   std::string verb;                 // programs: one a verb process; the same again is the same open verb
+  bool tried = false;               // programs: a final failure is handed to the caller, not to the run [V1]
 };
 
 struct WaitAsk {
@@ -59,7 +60,9 @@ struct Settled {
   std::string outcome;  // waits: approved | denied | changes_requested | answered | signal | woke | expired
 };
 struct Failed {
-  std::string error;  // JSON: {"code","message",…}
+  std::string error;   // JSON: {"code","message",…}
+  std::string name;    // of the step
+  bool tried = false;  // as the caller asked
 };
 struct Execute {
   std::int64_t step = 0;  // the entry's seq: how complete and fail name it

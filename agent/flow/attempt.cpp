@@ -285,6 +285,12 @@ std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   return calls;
 }
 
+bool Attempt::executes(std::int64_t step, std::string_view nonce) const {
+  Guard guard(mutex_);
+  const auto found = journal_.all().find(step);
+  return found != journal_.all().end() && found->second->executing && found->second->row.nonce == nonce;
+}
+
 void Attempt::branch_began() {
   Guard guard(mutex_);
   ++branches_;

@@ -100,6 +100,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     BootMs deadline_boot_ms = 0;
   };
   [[nodiscard]] std::vector<OpenCall> open_calls() const;
+  // Whether this nonce is that of the present execution of the entry: what speaks for a step's command.
+  [[nodiscard]] bool executes(std::int64_t step, std::string_view nonce) const;
   // Native branches: the gate suspends when all of them wait.
   void branch_began();
   void branch_ended();

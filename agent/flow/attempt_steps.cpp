@@ -80,7 +80,7 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
         return Settled{entry.row.result.value_or("null"), {}};
       case kernel::StepStatus::failed:
         entry.open = false;
-        return Failed{entry.row.error.value_or("{}")};
+        return Failed{entry.row.error.value_or("{}"), entry.row.name, entry.ask.tried};
       case kernel::StepStatus::cancelled:
         return closed_outcome(entry);
       case kernel::StepStatus::pending: {

@@ -42,7 +42,7 @@ std::string stored(const WaitRow& wait) {
 
 Problem already(const WaitRow& wait) {
   json::Writer extra;
-  extra.begin_object().member("wait", wait.id.value).member("status", std::string(to_text(wait.status)));
+  extra.begin_object().member("wait", wait.id.value).member("wait_status", std::string(to_text(wait.status)));
   if (wait.resolution) extra.member_raw("resolution", *wait.resolution);
   extra.member("resolved_by", wait.resolved_by);
   if (wait.resolved_at) extra.member("resolved_at", format_time(*wait.resolved_at));

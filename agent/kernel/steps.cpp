@@ -85,6 +85,14 @@ std::vector<StepRow> load_journal(db::ReadTx& tx, RunId run) {
   return rows;
 }
 
+std::vector<StepRow> journal_page(db::ReadTx& tx, RunId run, std::int64_t after_seq, int limit) {
+  std::vector<StepRow> rows;
+  db::Query q(tx, "SELECT " BIDE_STEP_COLUMNS "WHERE run_id = ? AND seq > ? ORDER BY seq, id LIMIT ?");
+  q.bind(run, after_seq, limit);
+  while (q.next()) rows.push_back(read_row(q));
+  return rows;
+}
+
 std::optional<StepRow> read_step(db::ReadTx& tx, StepId step) {
   db::Query q(tx, "SELECT " BIDE_STEP_COLUMNS "WHERE id = ?");
   q.bind(step);

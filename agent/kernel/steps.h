@@ -38,6 +38,8 @@ struct StepRow {
 };
 // The whole journal of a run in order of first appearance.
 [[nodiscard]] std::vector<StepRow> load_journal(db::ReadTx& tx, RunId run);
+// A part of it: entries after a seq.
+[[nodiscard]] std::vector<StepRow> journal_page(db::ReadTx& tx, RunId run, std::int64_t after_seq, int limit);
 [[nodiscard]] std::optional<StepRow> read_step(db::ReadTx& tx, StepId step);
 
 // What is known before the effect begins [J1].

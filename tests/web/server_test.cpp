@@ -100,7 +100,7 @@ TEST_CASE("server: a body beyond the limit is refused before it is sent") {
   const Front front;
   HttpClient client = front.tcp();
   client.send("POST /v1/runs HTTP/1.1\r\nHost: " + front.host() + "\r\n" + Front::bearer() +
-              "Content-Type: application/json\r\nContent-Length: 1048577\r\nExpect: 100-continue\r\n\r\n");
+              "Content-Type: application/json\r\nContent-Length: 1114113\r\nExpect: 100-continue\r\n\r\n");
   const auto answer = client.read(2s);
   REQUIRE(answer);
   CHECK(answer->status == 413);

@@ -1,0 +1,25 @@
+// What the routes work with: made by the wiring, outlives the server. Nothing here belongs to a single request.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/base/clock.h"
+#include "agent/base/random.h"
+#include "agent/work/commands.h"
+#include "web/session.h"
+
+namespace bide::web {
+
+struct Ports {
+  work::Commands& commands;
+  Clock& clock;
+  Random& random;
+  Sessions& sessions;
+  std::string version;                         // of bide
+  std::string page_url;                        // "http://127.0.0.1:7433/", empty: no TCP listener
+  std::function<std::string(RunId)> log_file;  // path of a run's log; empty text: it has none
+  std::function<std::string()> not_ready;      // why no work is done (a clock that is held …), empty: it is
+};
+
+}  // namespace bide::web

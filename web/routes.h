@@ -1,0 +1,24 @@
+// The routes, by resource. Each reads its request, calls one command or reads one snapshot, and renders what came.
+// They decide nothing that the kernel decides.
+#pragma once
+
+#include "web/ports.h"
+#include "web/router.h"
+
+namespace bide::web {
+
+void add_run_routes(Router& router, Ports& ports);      // /v1/runs
+void add_wait_routes(Router& router, Ports& ports);     // /v1/waits, decisions ahead of their question
+void add_event_routes(Router& router, Ports& ports);    // /v1/events
+void add_attempt_routes(Router& router, Ports& ports);  // /v1/runs/{id}/attempt/
+void add_agent_routes(Router& router, Ports& ports);    // sweep, health, info, errors, the page's session
+
+inline void add_routes(Router& router, Ports& ports) {
+  add_run_routes(router, ports);
+  add_wait_routes(router, ports);
+  add_event_routes(router, ports);
+  add_attempt_routes(router, ports);
+  add_agent_routes(router, ports);
+}
+
+}  // namespace bide::web

@@ -1,0 +1,306 @@
+// /v1/runs: start, list, one, journal, log, explain, cancel, retry, signals.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "agent/base/json.h"
+#include "agent/base/text.h"
+#include "agent/base/time.h"
+#include "agent/kernel/explain.h"
+#include "agent/work/explain.h"
+#include "web/body.h"
+#include "web/problem.h"
+#include "web/render.h"
+#include "web/routes.h"
+
+namespace bide::web {
+namespace {
+
+using work::Answer;
+
+constexpr std::int64_t kLogPage = 1 << 20;  // bytes of a log in one answer
+
+Problem no_such_run(std::int64_t run) {
+  return problem("run_not_found", "there is no run " + std::to_string(run), "bide runs");
+}
+Problem bad_query(std::string_view name, const std::string& why) {
+  return problem("bad_request", "the query's " + std::string(name) + " " + why);
+}
+
+// -- Starting.
+
+std::variant<work::StartRequest, Problem> read_start(Request& request) {
+  if (auto bad = check_body(request, {{"workflow", Kind::string, true},
+                                      {"input"},
+                                      {"key", Kind::string},
+                                      {"mission", Kind::string},
+                                      {"priority", Kind::integer},
+                                      {"run_at", Kind::string},
+                                      {"labels", Kind::object}})) {
+    return *bad;
+  }
+  const std::string& body = request.body;
+  work::StartRequest start;
+  start.workflow = json::string_member(body, "workflow").value_or("");
+  start.input = json::member(body, "input").value_or("{}");
+  if (auto large = check_size("input", start.input)) return *large;
+  start.key = json::string_member(body, "key");
+  start.mission = json::string_member(body, "mission");
+  start.priority = json::int_member(body, "priority").value_or(0);
+  const auto labels = json::member(body, "labels");
+  if (labels && *labels != "null") start.labels = *labels;
+  for (const auto& text : {start.key, start.mission}) {
+    if (text && (text->empty() || text->size() > limits::kKeyBytes)) {
+      return problem("invalid", "key and mission have 1 to " + std::to_string(limits::kKeyBytes) + " bytes");
+    }
+  }
+  if (const auto run_at = json::string_member(body, "run_at")) {
+    start.run_at = parse_time(*run_at);
+    if (!start.run_at) {
+      Problem bad = problem("invalid", "/run_at must be an RFC 3339 time");
+      bad.errors.push_back({"/run_at", "must be an RFC 3339 time"});
+      return bad;
+    }
+  }
+  return start;
+}
+
+Answer started(const kernel::StartOutcome& outcome, const std::string& workflow) {
+  const auto document = [&workflow](RunId run, bool existed) {
+    json::Writer out;
+    out.begin_object().member("id", run.value).member("workflow", workflow).member("existed", existed).end_object();
+    return out.take();
+  };
+  if (const auto* begun = std::get_if<kernel::RunStarted>(&outcome))
+    return {201, document(begun->run, false), {}, false};
+  if (const auto* there = std::get_if<kernel::RunExists>(&outcome)) return {200, document(there->run, true), {}, false};
+  const RunId run = std::get<kernel::StartKeyTaken>(outcome).run;
+  Problem taken =
+      problem("start_key_conflict", "run " + std::to_string(run.value) + " began under this key with another input",
+              "bide show " + std::to_string(run.value));
+  taken.extra = "\"run\":" + std::to_string(run.value);
+  return answer_of(taken);
+}
+
+Response start_run(Ports& ports, Request& request) {
+  auto read = read_start(request);
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& start = std::get<work::StartRequest>(read);
+  const auto key = command_key(request);
+  if (const auto* bad = std::get_if<Problem>(&key)) return problem_response(*bad);
+  return respond(
+      ports.commands.start_run(start, who(request), std::get<work::Commands::Once>(key),
+                               [&](const kernel::StartOutcome& outcome) { return started(outcome, start.workflow); }));
+}
+
+// -- Reading.
+
+std::variant<kernel::RunFilter, Problem> read_filter(const Request& request) {
+  const auto page = read_page(request);
+  if (const auto* bad = std::get_if<Problem>(&page)) return *bad;
+  kernel::RunFilter filter;
+  filter.limit = std::get<Page>(page).limit;
+  filter.before = RunId(std::get<Page>(page).after);
+  if (const std::string* status = request.query_value("status")) {
+    filter.status = kernel::run_status_from(*status);
+    if (!filter.status) return bad_query("status", "must be queued, running, waiting, completed, failed or cancelled");
+  }
+  if (const std::string* workflow = request.query_value("workflow")) filter.workflow = *workflow;
+  if (const std::string* mission = request.query_value("mission")) filter.mission = *mission;
+  return filter;
+}
+
+Response list_runs(Ports& ports, Request& request) {
+  const auto filter = read_filter(request);
+  if (const auto* bad = std::get_if<Problem>(&filter)) return problem_response(*bad);
+  const auto& wanted = std::get<kernel::RunFilter>(filter);
+  const auto runs = ports.commands.store().read([&](db::ReadTx& tx) { return kernel::list_runs(tx, wanted); });
+  json::Writer out;
+  out.begin_object().key("items").begin_array();
+  for (const kernel::RunRow& run : runs) write_run(out, run);
+  out.end_array().key("next");
+  static_cast<int>(runs.size()) == wanted.limit ? out.string(std::to_string(runs.back().id.value)) : out.null();
+  out.end_object();
+  return json_response(200, out.take());
+}
+
+// "Until it ends or waits": for somebody to do something, not for a clock.
+bool rests(const kernel::RunRow& run, const kernel::Explanation& explanation) {
+  if (kernel::terminal(run.status)) return true;
+  if (run.status == kernel::RunStatus::running) return false;
+  return std::any_of(explanation.waiting_on.begin(), explanation.waiting_on.end(),
+                     [](const kernel::WaitingOn& wait) { return wait.kind != kernel::WaitKind::timer; });
+}
+
+Response one_run(Ports& ports, Request& request) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return problem_response(*bad);
+  const RunId run(std::get<std::int64_t>(id));
+  db::Store& store = ports.commands.store();
+  return long_poll(ports, request, [&]() -> Look {
+    return store.read([&](db::ReadTx& tx) -> Look {
+      const auto row = kernel::read_run(tx, run);
+      const auto more = kernel::explain_run(tx, run, {}, store.now());
+      if (!row || !more) return {true, problem_response(no_such_run(run.value))};
+      json::Writer out;
+      write_run(out, *row, &*more);
+      return {rests(*row, *more), json_response(200, out.take())};
+    });
+  });
+}
+
+Response journal(Ports& ports, Request& request) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return problem_response(*bad);
+  const auto page = read_page(request);
+  if (const auto* bad = std::get_if<Problem>(&page)) return problem_response(*bad);
+  const auto& [after, limit] = std::get<Page>(page);
+  const RunId run(std::get<std::int64_t>(id));
+  return ports.commands.store().read([&, first = after, most = limit](db::ReadTx& tx) {
+    if (!kernel::read_run(tx, run)) return problem_response(no_such_run(run.value));
+    const auto steps = kernel::journal_page(tx, run, first, most);
+    json::Writer out;
+    out.begin_object().key("items").begin_array();
+    for (const kernel::StepRow& step : steps) write_step(out, step);
+    out.end_array().key("next");
+    static_cast<int>(steps.size()) == most ? out.string(std::to_string(steps.back().seq)) : out.null();
+    out.end_object();
+    return json_response(200, out.take());
+  });
+}
+
+Response explain(Ports& ports, Request& request) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return problem_response(*bad);
+  const RunId run(std::get<std::int64_t>(id));
+  const auto told = work::explain(ports.commands.store(), ports.commands.executor(), run);
+  if (!told) return problem_response(no_such_run(run.value));
+  return json_response(200, kernel::to_json(*told));
+}
+
+// The program's output from ?offset= on, at most 1 MiB; Bide-Next-Offset says where the next part begins.
+Response log(Ports& ports, Request& request) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return problem_response(*bad);
+  const RunId run(std::get<std::int64_t>(id));
+  const bool there = ports.commands.store().read([&](db::ReadTx& tx) { return kernel::read_run(tx, run).has_value(); });
+  if (!there) return problem_response(no_such_run(run.value));
+  std::int64_t offset = 0;
+  if (const std::string* text = request.query_value("offset")) {
+    const auto number = *text == "0" ? std::optional<std::int64_t>(0) : parse_number(*text);
+    if (!number) return problem_response(bad_query("offset", "must be a number of bytes"));
+    offset = *number;
+  }
+  Response response;
+  response.content_type = "text/plain; charset=utf-8";
+  const std::string path = ports.log_file ? ports.log_file(run) : "";
+  Fd fd(path.empty() ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat file {};
+  std::int64_t size = 0;
+  if (fd.valid() && ::fstat(fd.get(), &file) == 0 && S_ISREG(file.st_mode)) size = file.st_size;
+  const std::int64_t length = std::clamp<std::int64_t>(size - offset, 0, kLogPage);
+  response.with("Bide-Next-Offset", std::to_string(offset + length));
+  if (length > 0) response.file = FileBytes{std::move(fd), offset, length};
+  return response;
+}
+
+// -- Commands.
+
+Answer cancelled(RunId run, const kernel::CancelOutcome& outcome) {
+  const auto document = [run](std::string_view status) {
+    json::Writer out;
+    out.begin_object().member("id", run.value).member("status", status).end_object();
+    return out.take();
+  };
+  if (std::holds_alternative<kernel::CancelEnded>(outcome)) return {200, document("cancelled"), {}, false};
+  if (std::holds_alternative<kernel::CancelTold>(outcome)) return {202, document("cancelling"), {}, false};
+  if (const auto* ended = std::get_if<kernel::AlreadyEnded>(&outcome)) {
+    Problem over = problem("run_ended", "the run has ended: " + std::string(to_text(ended->status)),
+                           "bide show " + std::to_string(run.value));
+    over.extra = "\"run_status\":" + json::quote(to_text(ended->status));
+    return answer_of(over);
+  }
+  return answer_of(no_such_run(run.value));
+}
+
+// What every command on one run needs: its id, its body, its key.
+struct Command {
+  RunId run;
+  work::Commands::Once once;
+};
+std::variant<Command, Problem> read_command(Request& request, std::initializer_list<Member> members) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return *bad;
+  if (auto bad = check_body(request, members)) return *bad;
+  auto key = command_key(request);
+  if (const auto* bad = std::get_if<Problem>(&key)) return *bad;
+  return Command{RunId(std::get<std::int64_t>(id)), std::get<work::Commands::Once>(std::move(key))};
+}
+
+Response cancel(Ports& ports, Request& request) {
+  const auto read = read_command(request, {{"reason", Kind::string}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& command = std::get<Command>(read);
+  const std::string reason = json::string_member(request.body, "reason").value_or("");
+  return respond(
+      ports.commands.cancel(command.run, reason, who(request), command.once,
+                            [&](const kernel::CancelOutcome& outcome) { return cancelled(command.run, outcome); }));
+}
+
+Response retry(Ports& ports, Request& request) {
+  const auto read = read_command(request, {});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& command = std::get<Command>(read);
+  return respond(
+      ports.commands.retry(command.run, who(request), command.once, [&](const kernel::RetryOutcome& outcome) {
+        if (const auto* refused = std::get_if<Problem>(&outcome)) return answer_of(*refused);
+        json::Writer out;
+        out.begin_object().member("id", command.run.value).member("status", "queued").end_object();
+        return Answer{200, out.take(), {}, false};
+      }));
+}
+
+// {"payload":…,"dedupe_key":"…"}
+Response signal(Ports& ports, Request& request) {
+  const auto read = read_command(request, {{"payload"}, {"dedupe_key", Kind::string}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& command = std::get<Command>(read);
+  const std::string& name = request.capture("name");
+  if (name.size() > limits::kNameBytes) return problem_response(problem("invalid", "a name may have 128 bytes"));
+  const std::string payload = json::member(request.body, "payload").value_or("null");
+  if (const auto large = check_size("payload", payload)) return problem_response(*large);
+  const auto dedupe = json::string_member(request.body, "dedupe_key");
+  return respond(ports.commands.signal(
+      command.run, name, payload, dedupe, who(request), command.once, [&](const kernel::SignalOutcome& outcome) {
+        if (const auto* refused = std::get_if<Problem>(&outcome)) return answer_of(*refused);
+        json::Writer out;
+        out.begin_object();
+        if (const auto* sent = std::get_if<kernel::SignalSent>(&outcome)) {
+          out.member("id", sent->id.value).member("repeated", false).member("consumed", sent->consumed);
+        } else {
+          out.member("id", std::get<kernel::SignalRepeated>(outcome).id.value).member("repeated", true);
+        }
+        out.end_object();
+        return Answer{200, out.take(), {}, false};
+      }));
+}
+
+}  // namespace
+
+void add_run_routes(Router& router, Ports& ports) {
+  const auto with = [&ports](Response (*handler)(Ports&, Request&)) {
+    return [&ports, handler](Request& request) { return handler(ports, request); };
+  };
+  router.post("/v1/runs", kStart, with(start_run));
+  router.get("/v1/runs", kRead, with(list_runs));
+  router.get("/v1/runs/{id}", kRead, with(one_run), Lane::preferred);
+  router.get("/v1/runs/{id}/journal", kRead, with(journal));
+  router.get("/v1/runs/{id}/log", kRead, with(log));
+  router.get("/v1/runs/{id}/explain", kRead, with(explain));
+  router.post("/v1/runs/{id}/cancel", kStart, with(cancel));
+  router.post("/v1/runs/{id}/retry", kStart, with(retry));
+  router.post("/v1/runs/{id}/signals/{name}", kStart, with(signal));
+}
+
+}  // namespace bide::web
