@@ -7,6 +7,9 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "agent/base/process_tree.h"
+#include "tests/support/eventually.h"
+
 namespace bide::test {
 namespace {
 
@@ -23,7 +26,11 @@ std::string header(const std::string& head, const std::string& name) {
 
 FakeAgent::FakeAgent(Handler handler) : handler_(std::move(handler)) { start(); }
 
-FakeAgent::~FakeAgent() { stop(); }
+// No guard ends what a verb started here, and verbs do not end by themselves: the test does, by what they carry.
+FakeAgent::~FakeAgent() {
+  (void)holds_within(std::chrono::seconds(20), [&] { return kill_pass({{}, AttemptMark{socket(), 7, 0}}).empty(); });
+  stop();
+}
 
 void FakeAgent::start() {
   sockaddr_un address{};
