@@ -40,6 +40,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_claimable ON runs (workflow_version_id, priority DESC, run_at, id) WHERE status = 'queued' AND paused_at IS NULL;
 CREATE INDEX runs_due       ON runs (run_at)           WHERE status = 'queued' AND paused_at IS NULL;
 CREATE INDEX runs_running   ON runs (workflow_id)      WHERE status = 'running';
+CREATE INDEX runs_suspect   ON runs (recoveries)       WHERE status = 'running' AND recoveries >= 3;
 CREATE INDEX runs_cancelled ON runs (run_at, id)       WHERE status = 'queued' AND cancel_requested_at IS NOT NULL;
 CREATE INDEX runs_redrive   ON runs (redrive_at)       WHERE redrive_at IS NOT NULL;
 CREATE INDEX runs_live      ON runs (id)               WHERE finished_at IS NULL;

@@ -27,8 +27,8 @@ struct Candidate {
 
 // K6: runs that may be what kills the process are claimed alone among themselves.
 bool suspect_runs(db::ReadTx& tx) {
-  db::Query q(tx, "SELECT 1 FROM runs WHERE status = 'running' AND recoveries >= ? LIMIT 1");
-  q.bind(limits::kCrashLoopAlone);
+  static_assert(limits::kCrashLoopAlone == 3, "the index runs_suspect holds this number");
+  db::Query q(tx, "SELECT 1 FROM runs WHERE status = 'running' AND recoveries >= 3 LIMIT 1");
   return q.next();
 }
 
@@ -38,20 +38,23 @@ int running_of(db::ReadTx& tx, WorkflowId workflow) {
   return static_cast<int>(q.one().integer(0));
 }
 
+// Two statements, each a seek: one with "?2 IS NULL OR priority < ?2" would step over every sleeping run.
+std::optional<std::int64_t> next_priority(db::ReadTx& tx, VersionId pinned, std::optional<std::int64_t> below) {
+  if (!below) {
+    db::Query q(tx, "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?");
+    return q.bind(pinned).one().maybe_integer(0);
+  }
+  db::Query q(tx,
+              "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ? AND priority < ?");
+  return q.bind(pinned, *below).one().maybe_integer(0);
+}
+
 // The first due run of a version: one seek a distinct priority. K7: no process of an earlier attempt is left.
 std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId as, bool suspects, TimeMs now) {
   std::optional<std::int64_t> priority;
   for (;;) {
-    std::optional<std::int64_t> next;
-    {
-      db::Query q(tx,
-                  "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
-                  "AND (?2 IS NULL OR priority < ?2)");
-      q.bind(pinned, priority);
-      if (q.next()) next = q.maybe_integer(0);
-    }
-    if (!next) return std::nullopt;
-    priority = next;
+    priority = next_priority(tx, pinned, priority);
+    if (!priority) return std::nullopt;
     db::Query q(tx,
                 "SELECT id, run_at FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
                 "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
@@ -135,6 +138,19 @@ ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
   return NothingDue{};
 }
 
+bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run) {
+  db::Query q(tx,
+              "SELECT workflow_version_id, workflow_id, recoveries, paused_at IS NOT NULL OR EXISTS (SELECT 1 FROM processes p "
+              "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) FROM runs r WHERE id = ?");
+  q.bind(run);
+  if (!q.next() || q.integer(3) != 0) return true;
+  if (!rules.known(VersionId(q.integer(0))).valid()) return true;
+  const WorkflowId workflow(q.integer(1));
+  const int limit = rules.max_running ? rules.max_running(workflow) : 0;
+  if (limit > 0 && running_of(tx, workflow) >= limit) return true;
+  return q.integer(2) >= limits::kCrashLoopAlone && suspect_runs(tx);
+}
+
 bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view reason, TimeMs now) {
   std::optional<std::string_view> why;
   if (!reason.empty()) why = reason;
@@ -192,9 +208,10 @@ Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now) {
 
 std::vector<RunningRow> running_page(db::ReadTx& tx, RunId after, int limit) {
   std::vector<RunningRow> rows;
+  // By the index of running rows, so that sleeping ones cost nothing: its order is (workflow_id, id).
   db::Query q(tx,
-              "SELECT id, epoch, owner, lease_until FROM runs WHERE finished_at IS NULL AND status = 'running' AND id > ? "
-              "ORDER BY id LIMIT ?");
+              "SELECT id, epoch, owner, lease_until FROM runs WHERE status = 'running' AND "
+              "(workflow_id, id) > (coalesce((SELECT workflow_id FROM runs WHERE id = ?1), 0), ?1) ORDER BY workflow_id, id LIMIT ?2");
   q.bind(after, limit);
   while (q.next()) rows.push_back({RunId(q.integer(0)), q.integer(1), q.text(2), q.maybe_integer(3)});
   return rows;

@@ -34,6 +34,10 @@ using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
 // K1: cancelled runs first, then priority, run_at, id. A guarded UPDATE; its row count decides.
 [[nodiscard]] ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now);
 
+// Whether K1, K6 or K7 keep this run from being claimed though it be due: paused, of an unknown version, its workflow
+// at its limit, suspect beside another suspect, or with a process of an earlier attempt.
+[[nodiscard]] bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run);
+
 // running → queued under the fence: shutdown, a retry later, a fault of ours [E8]. run_at may lie ahead.
 // reason: why it is not claimed, or empty. recoveries → 0 [K6] unless keep_recoveries.
 [[nodiscard]] bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view reason, TimeMs now);
@@ -53,7 +57,7 @@ struct RunningRow {
   std::string owner;
   std::optional<TimeMs> lease_until;
 };
-// Running runs with an id greater than `after`, by id.
+// Running runs after `after`, workflow by workflow and there by id: a stable order that costs what it returns.
 [[nodiscard]] std::vector<RunningRow> running_page(db::ReadTx& tx, RunId after, int limit);
 
 // The reason that stands on a run which is not claimed; empty clears it. No-op when it is the same.

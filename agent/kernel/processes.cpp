@@ -29,9 +29,11 @@ bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, T
 
 std::vector<ProcessRow> live_processes(db::ReadTx& tx, ProcessId after, int limit) {
   std::vector<ProcessRow> rows;
+  // By the index of live rows, so that those of old runs cost nothing: its order is (run_id, id).
   db::Query q(tx,
               "SELECT id, run_id, step_id, nonce, epoch, pid, pid_start, boot_id, started_at FROM processes "
-              "WHERE status <> 'stopped' AND id > ? ORDER BY id LIMIT ?");
+              "WHERE status <> 'stopped' AND (run_id, id) > (coalesce((SELECT run_id FROM processes WHERE id = ?1), 0), ?1) "
+              "ORDER BY run_id, id LIMIT ?2");
   q.bind(after, limit);
   while (q.next()) {
     ProcessRow row;

@@ -25,7 +25,7 @@ struct ProcessRow {
 [[nodiscard]] ProcessId add_process(db::Tx& tx, const Fence& fence, const ProcessRow& row, TimeMs now);
 // True: it was not stopped before.
 bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, TimeMs now);
-// Processes that are not stopped, by id, after `after`.
+// Processes that are not stopped, after `after`, run by run and there by id.
 [[nodiscard]] std::vector<ProcessRow> live_processes(db::ReadTx& tx, ProcessId after, int limit);
 // Whether mark_previous_alive would mark any.
 [[nodiscard]] bool previous_alive_due(db::ReadTx& tx, TimeMs now);

@@ -218,6 +218,8 @@ CREATE INDEX runs_running   ON runs (workflow_id)      WHERE status = 'running';
 
 CREATE UNIQUE INDEX runs_start_key ON runs (workflow_id, start_key) WHERE start_key IS NOT NULL;
 
+CREATE INDEX runs_suspect   ON runs (recoveries)       WHERE status = 'running' AND recoveries >= 3;
+
 CREATE INDEX runs_version   ON runs (workflow_version_id);
 
 CREATE INDEX runs_workflow  ON runs (workflow_id, id);
