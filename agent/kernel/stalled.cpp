@@ -1,34 +1,36 @@
 #include "agent/kernel/stalled.h"
 
-#include <algorithm>
-
 #include "agent/base/limits.h"
 #include "agent/kernel/events.h"
 
 namespace bide::kernel {
 namespace {
 
-bool has_pending_wait(db::ReadTx& tx, RunId run) {
-  db::Query q(tx, "SELECT 1 FROM waits WHERE run_id = ? AND status = 'pending' LIMIT 1");
+// A timer moves its run through run_at, and only while that is queued: a waiting run needs a wait that somebody else
+// settles, or that expires [A12].
+bool will_be_woken(db::ReadTx& tx, RunId run) {
+  db::Query q(tx, "SELECT 1 FROM waits WHERE run_id = ? AND status = 'pending' AND kind <> 'timer' LIMIT 1");
   return q.bind(run).next();
+}
+
+bool is_stalled(db::ReadTx& tx, RunId run, std::string_view status, TimeMs run_at, const ClaimRules& rules, bool idle, TimeMs now) {
+  if (status == "waiting") return !will_be_woken(tx, run);
+  if (status != "queued") return false;  // running: its driver, or the orphan scan
+  return idle && run_at <= now - limits::kStalledMs && !claim_forbidden(tx, rules, run);
 }
 
 }  // namespace
 
-StalledPage find_stalled(db::ReadTx& tx, RunId after, int limit, bool idle, TimeMs now) {
+StalledPage find_stalled(db::ReadTx& tx, const ClaimRules& rules, RunId after, int limit, bool idle, TimeMs now) {
   StalledPage page;
-  db::Query q(tx,
-              "SELECT id, status, run_at, paused_at, reason FROM runs r WHERE finished_at IS NULL AND id > ? ORDER BY id LIMIT ?");
+  db::Query q(tx, "SELECT id, status, run_at FROM runs WHERE finished_at IS NULL AND id > ? ORDER BY id LIMIT ?");
   q.bind(after, limit);
   int seen = 0;
   RunId last;
   while (q.next()) {
     ++seen;
     last = RunId(q.integer(0));
-    const std::string status = q.text(1);
-    const bool waiting = status == "waiting" && !has_pending_wait(tx, last);
-    const bool queued = status == "queued" && idle && q.integer(2) <= now - limits::kStalledMs && q.null(3) && q.null(4);
-    if (waiting || queued) page.found.push_back(last);
+    if (is_stalled(tx, last, q.text(1), q.integer(2), rules, idle, now)) page.found.push_back(last);
   }
   if (seen == limit) page.last = last;
   return page;
@@ -46,11 +48,9 @@ std::vector<RunId> due_redrives(db::ReadTx& tx, int limit, TimeMs now) {
   return runs;
 }
 
-bool redrive(db::Tx& tx, RunId run, TimeMs now) {
+bool redrive(db::Tx& tx, const ClaimRules& rules, RunId run, TimeMs now) {
   const auto row = read_run(tx, run);
-  const bool stuck = row && ((row->status == RunStatus::waiting && !has_pending_wait(tx, run)) ||
-                             (row->status == RunStatus::queued && row->run_at <= now - limits::kStalledMs && !row->paused_at));
-  if (!stuck) {
+  if (!row || !is_stalled(tx, run, to_text(row->status), row->run_at, rules, true, now)) {
     db::Query(tx, "UPDATE runs SET redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
     return false;
   }

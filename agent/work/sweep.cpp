@@ -125,11 +125,13 @@ std::int64_t Sweep::orphans(TimeMs now) {
 
 // W5: a check now and then finds what is stuck; its re-drives come from an index.
 std::int64_t Sweep::stalled(TimeMs now) {
+  const kernel::ClaimRules rules = executor_.rules();
   if (stalled_cursor_.valid() || !stalled_done_at_ || now - *stalled_done_at_ >= limits::kCheckMs) {
-    const bool idle = executor_.idle();
+    const bool idle = executor_.idle() && !store_.clock().held();
     std::int64_t looked = 0;
     do {
-      const auto page = store_.read([&](db::ReadTx& tx) { return kernel::find_stalled(tx, stalled_cursor_, limits::kSweepPage, idle, now); });
+      const auto page = store_.read([&](db::ReadTx& tx) { return kernel::find_stalled(tx, rules, stalled_cursor_, limits::kSweepPage, idle, now); });
+      for (const RunId run : page.found) log::warn("run.stalled", {{"run", run.value}});
       if (!page.found.empty()) {
         store_.write([&](db::Tx& tx) {
           for (const RunId run : page.found) kernel::note_stalled(tx, run, tx.now());
@@ -140,18 +142,18 @@ std::int64_t Sweep::stalled(TimeMs now) {
     } while (stalled_cursor_.valid() && looked < limits::kCheckBudget);
     if (!stalled_cursor_.valid()) stalled_done_at_ = now;
   }
-  return redrive(now);
+  return redrive(rules);
 }
 
-std::int64_t Sweep::redrive(TimeMs) {
+std::int64_t Sweep::redrive(const kernel::ClaimRules& rules) {
   const auto due = store_.read([&](db::ReadTx& tx) { return kernel::due_redrives(tx, limits::kSweepPage, store_.now()); });
   std::int64_t done = 0;
   std::string first_error;
   for (const RunId run : due) {
     try {  // one that throws does not stop the rest
-      done += store_.write([&](db::Tx& tx) { return kernel::redrive(tx, run, tx.now()) ? 1 : 0; });
+      done += store_.write([&](db::Tx& tx) { return kernel::redrive(tx, rules, run, tx.now()) ? 1 : 0; });
       if (redriven_) redriven_(run);
-    } catch (const std::runtime_error& e) {
+    } catch (const std::exception& e) {
       log::warn("sweep.redrive_failed", {{"run", run.value}, {"error", e.what()}});
       if (first_error.empty()) first_error = e.what();
     }

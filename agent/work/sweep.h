@@ -66,7 +66,7 @@ class Sweep {
   std::int64_t expire(TimeMs now);
   std::int64_t orphans(TimeMs now);
   std::int64_t stalled(TimeMs now);
-  std::int64_t redrive(TimeMs now);
+  std::int64_t redrive(const kernel::ClaimRules& rules);
   std::int64_t overdue(TimeMs now);
   void loop(std::stop_token stop);
   [[nodiscard]] std::optional<DurationMs> until_next();
