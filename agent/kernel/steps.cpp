@@ -62,6 +62,16 @@ void reset_recoveries_of(db::Tx& tx, RunId run) {
   db::Query(tx, "UPDATE runs SET recoveries = 0, redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
 }
 
+// holds(), and whether marks stand on the run that progress takes away: a new entry or a settled step [K6, W5].
+enum class Held { no, yes, marked };
+Held held(db::ReadTx& tx, const Fence& fence) {
+  db::Query q(tx,
+              "SELECT recoveries > 0 OR redrive_at IS NOT NULL FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+  q.bind(fence.run, fence.epoch, fence.owner);
+  if (!q.next()) return Held::no;
+  return q.integer(0) != 0 ? Held::marked : Held::yes;
+}
+
 StepId find_position(db::ReadTx& tx, RunId run, std::string_view position) {
   db::Query q(tx, "SELECT id FROM steps WHERE run_id = ? AND position = ?");
   q.bind(run, position);
@@ -129,10 +139,12 @@ IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& int
 }
 
 RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& done, TimeMs now) {
-  if (!holds(tx, fence)) {
+  const Held lease = held(tx, fence);
+  if (lease == Held::no) {
     keep_late_outcome(tx, fence.run, done.known, fence.epoch, done.intent.name, now);
     return LateOutcome{};
   }
+  if (lease == Held::marked) reset_recoveries_of(tx, fence.run);
   const StepId there = done.known.valid() ? done.known : find_position(tx, fence.run, done.intent.position);
   const StepId id = there.valid() ? there : new_step_id(tx);
   const EventId event = append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
@@ -150,11 +162,14 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
 }
 
 RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
-  if (!holds(tx, fence)) {
+  const Held lease = held(tx, fence);
+  if (lease == Held::no) {
     keep_late_outcome(tx, fence.run, failure.known, fence.epoch, failure.intent.name, now);
     return LateOutcome{};
   }
   StepId id = failure.known.valid() ? failure.known : find_position(tx, fence.run, failure.intent.position);
+  const bool progress = !id.valid() || !failure.retry_at;  // a failed attempt with retries left is none
+  if (progress && lease == Held::marked) reset_recoveries_of(tx, fence.run);
   if (!id.valid()) {
     id = new_step_id(tx);
     insert_step(tx, fence, id, failure.intent, StepStatus::started, std::nullopt, std::nullopt, now);
@@ -184,7 +199,9 @@ bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view n
 }
 
 bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view result, TimeMs now) {
-  if (!holds(tx, fence)) return false;
+  const Held lease = held(tx, fence);
+  if (lease == Held::no) return false;
+  if (lease == Held::marked) reset_recoveries_of(tx, fence.run);
   const EventId event = append_event(tx, now, "step.completed", fence.run, step);
   const int changed = db::Query(tx,
                                 "UPDATE steps SET status = 'completed', result = ?2, error = NULL, settled_no = ?3, updated_at = ?4 "

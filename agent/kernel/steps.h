@@ -62,8 +62,8 @@ struct StepIntent {
 [[nodiscard]] std::string idempotency_key(std::string_view run_uid, std::string_view position, std::string_view name,
                                           std::string_view request_hash);
 
-// Writes the intent as `started`, or finds the one that a rider has written. LeaseLost: nothing written.
-// first_entry: the run's `recoveries` go to 0, it makes progress [K6].
+// Writes the intent as `started`, a new entry at its position. LeaseLost: nothing written.
+// reset_recoveries: `recoveries` or a re-drive mark may stand on the run; a new entry takes them away [K6, W5].
 using IntentOutcome = std::variant<StepId, LeaseLost>;
 [[nodiscard]] IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries,
                                          TimeMs now);

@@ -192,11 +192,13 @@ std::string expiry_value(WaitKind kind, std::string_view payload) {
 }
 
 bool settle_from_wait(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
+  if (wait.status != WaitStatus::resolved && wait.status != WaitStatus::expired) throw Bug("settle_from_wait: the wait has no answer");
   return settle_step(tx, fence, wait.step, wait.resolution.value_or("null"), now);
 }
 
 bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
   if (!holds(tx, fence)) return false;
+  if (*wait.resolve_by > now) throw Bug("settle_timer: before its time");
   const std::string value = json::Writer().begin_object().member("woke_at", format_time(wait.resolve_by.value())).end_object().take();
   store_resolution(tx, wait.id, value, std::nullopt, now);
   return settle_step(tx, fence, wait.step, value, now);
