@@ -10,7 +10,7 @@ namespace {
 // A wait that was closed by the run's end is asked anew: same question, no deadline that has passed already.
 void reopen_wait(db::Tx& tx, RunId run, StepId step, TimeMs now) {
   const auto last = latest_wait(tx, step);
-  if (!last) return;
+  if (!last || last->status != WaitStatus::cancelled) return;  // an answer that nobody has read yet is not asked for again
   const WaitId id(tx.next_id(db::Counter::waits));
   std::optional<TimeMs> deadline;
   if (last->resolve_by) deadline = last->kind == WaitKind::timer ? *last->resolve_by : now + (*last->resolve_by - last->created_at);

@@ -28,6 +28,10 @@ std::variant<Answer, Problem> Commands::once(const Once& key, db::Purpose purpos
 
 std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, const kernel::Principal& by, const Once& key,
                                                   const Render<kernel::StartOutcome>& render) {
+  if (key) {  // the stored answer holds though the workflow be gone
+    const auto found = store_.read([&](db::ReadTx& tx) { return kernel::find_answer(tx, *key); });
+    if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found)) return Answer{stored->status, stored->response, "", true};
+  }
   const auto found = find_workflow_(request.workflow);
   if (const auto* refusal = std::get_if<Problem>(&found)) return *refusal;
   const auto& startable = std::get<Startable>(found);
