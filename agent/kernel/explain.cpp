@@ -42,7 +42,8 @@ std::string error_words(const std::optional<std::string>& error) {
 std::vector<WaitingOn> open_waits(db::ReadTx& tx, RunId run) {
   std::vector<WaitingOn> waits;
   for (const WaitRow& row : pending_waits(tx, run)) {
-    waits.push_back({row.id, row.kind, row.name, json::string_member(row.payload, "text"), row.created_at, row.resolve_by});
+    waits.push_back(
+        {row.id, row.kind, row.name, json::string_member(row.payload, "text"), row.created_at, row.resolve_by});
   }
   return waits;
 }
@@ -55,7 +56,8 @@ std::vector<HeldBy> live_processes_of(db::ReadTx& tx, RunId run) {
               "WHERE p.run_id = ? AND p.status <> 'stopped' ORDER BY p.id");
   q.bind(run);
   while (q.next()) {
-    held.push_back({q.integer(0), q.null(2) ? "guard of attempt " + std::to_string(q.integer(1)) : "holder of step " + q.text(2)});
+    held.push_back(
+        {q.integer(0), q.null(2) ? "guard of attempt " + std::to_string(q.integer(1)) : "holder of step " + q.text(2)});
   }
   return held;
 }
@@ -67,8 +69,8 @@ std::vector<OpenStep> open_steps_of(db::ReadTx& tx, RunId run) {
               "WHERE run_id = ? AND status IN ('pending', 'started', 'needs_reconcile') ORDER BY seq");
   q.bind(run);
   while (q.next()) {
-    open.push_back({step_kind_from(q.text(0)).value(), q.text(1), step_status_from(q.text(2)).value(), q.integer(3), q.integer(4),
-                    q.maybe_integer(5), q.maybe_text(6), q.integer(7)});
+    open.push_back({step_kind_from(q.text(0)).value(), q.text(1), step_status_from(q.text(2)).value(), q.integer(3),
+                    q.integer(4), q.maybe_integer(5), q.maybe_text(6), q.integer(7)});
   }
   return open;
 }
@@ -113,12 +115,15 @@ void explain_ended(Explanation& e, const Known& known) {
   const std::string show = "bide show " + number(e.run);
   if (e.state == RunStatus::completed) return say(e, "completed", "The run completed" + at + ".", show);
   if (e.state == RunStatus::failed) {
-    return say(e, "failed", "The run failed" + at + " with " + error_words(known.run.error), "bide retry " + number(e.run));
+    return say(e, "failed", "The run failed" + at + " with " + error_words(known.run.error),
+               "bide retry " + number(e.run));
   }
-  const std::string why = known.run.cancel_reason && !known.run.cancel_reason->empty() ? ": " + *known.run.cancel_reason : "";
+  const std::string why =
+      known.run.cancel_reason && !known.run.cancel_reason->empty() ? ": " + *known.run.cancel_reason : "";
   const bool doubt = std::any_of(known.open_steps.begin(), known.open_steps.end(),
                                  [](const OpenStep& s) { return s.status == StepStatus::needs_reconcile; });
-  say(e, "cancelled", "The run was cancelled" + at + why + (doubt ? "; nobody knows whether its step in doubt ran." : "."), show);
+  say(e, "cancelled",
+      "The run was cancelled" + at + why + (doubt ? "; nobody knows whether its step in doubt ran." : "."), show);
 }
 
 void explain_wait(Explanation& e, const WaitingOn& wait) {
@@ -128,7 +133,8 @@ void explain_wait(Explanation& e, const WaitingOn& wait) {
   switch (wait.kind) {
     case WaitKind::reconcile:
       return say(e, "in_doubt",
-                 "Step " + quoted(wait.name) + " may have had its effect: its attempt ended before it could say, and somebody must tell.",
+                 "Step " + quoted(wait.name) +
+                     " may have had its effect: its attempt ended before it could say, and somebody must tell.",
                  "bide answer " + id + " ran|run|abort");
     case WaitKind::approval:
       return say(e, "needs_answer", "It waits for an approval" + until + asks, "bide approve " + id);
@@ -138,7 +144,8 @@ void explain_wait(Explanation& e, const WaitingOn& wait) {
       return say(e, "waits_for_signal", "It waits for the signal " + quoted(wait.name) + until + ".",
                  "bide signal " + number(e.run) + " " + wait.name);
     case WaitKind::child:
-      return say(e, "waits_for_child", "It waits for the run that it started as " + quoted(wait.name) + ".", "bide show " + number(e.run));
+      return say(e, "waits_for_child", "It waits for the run that it started as " + quoted(wait.name) + ".",
+                 "bide show " + number(e.run));
     case WaitKind::timer: return say(e, "sleeping", "It sleeps" + until + ".", "bide show " + number(e.run));
   }
 }
@@ -146,20 +153,27 @@ void explain_wait(Explanation& e, const WaitingOn& wait) {
 void explain_reason(Explanation& e, const Known& known, const std::string& reason) {
   const std::string what = known.run.workflow_name + " (version " + known.version + ")";
   if (reason == "version_missing") {
-    return say(e, reason, "The agent does not have the version that the run began with: " + what + "; it goes on when that is back.",
-               "bide workflows");
+    return say(
+        e, reason,
+        "The agent does not have the version that the run began with: " + what + "; it goes on when that is back.",
+        "bide workflows");
   }
   if (reason == "workflow_missing") {
-    return say(e, reason, "The agent does not have the workflow " + what + "; the run goes on when it is back.", "bide workflows");
+    return say(e, reason, "The agent does not have the workflow " + what + "; the run goes on when it is back.",
+               "bide workflows");
   }
   if (reason == "previous_attempt_alive") {
     std::string pids;
-    for (const HeldBy& held : e.held_by) pids += (pids.empty() ? "pid " : ", ") + std::to_string(held.pid) + " " + held.what;
-    return say(e, reason, "A process of an earlier attempt is still alive: " + (pids.empty() ? "unknown" : pids) +
-                              "; the next attempt begins when it is gone.",
+    for (const HeldBy& held : e.held_by)
+      pids += (pids.empty() ? "pid " : ", ") + std::to_string(held.pid) + " " + held.what;
+    return say(e, reason,
+               "A process of an earlier attempt is still alive: " + (pids.empty() ? "unknown" : pids) +
+                   "; the next attempt begins when it is gone.",
                "bide sweep");
   }
-  say(e, reason, "The last attempt was handed back (" + reason + "); the next one begins at " + format_time(known.run.run_at) + ".",
+  say(e, reason,
+      "The last attempt was handed back (" + reason + "); the next one begins at " + format_time(known.run.run_at) +
+          ".",
       "bide log " + number(e.run));
 }
 
@@ -169,30 +183,37 @@ void explain_later(Explanation& e, const Known& known) {
   const auto step = std::find_if(known.open_steps.begin(), known.open_steps.end(),
                                  [](const OpenStep& s) { return s.status == StepStatus::pending; });
   if (step == known.open_steps.end()) {
-    return say(e, "scheduled", "It is to begin at " + format_time(known.run.run_at) + ".", "bide show " + number(e.run));
+    return say(e, "scheduled", "It is to begin at " + format_time(known.run.run_at) + ".",
+               "bide show " + number(e.run));
   }
   say(e, "retry_later",
-      "Step " + quoted(step->name) + " failed (attempt " + std::to_string(step->failures) + " of " + std::to_string(step->retries + 1) +
-          ") with " + error_words(step->error) + "; it is tried again at " + format_time(step->not_before.value_or(known.run.run_at)) + ".",
+      "Step " + quoted(step->name) + " failed (attempt " + std::to_string(step->failures) + " of " +
+          std::to_string(step->retries + 1) + ") with " + error_words(step->error) + "; it is tried again at " +
+          format_time(step->not_before.value_or(known.run.run_at)) + ".",
       "bide journal " + number(e.run));
 }
 
 void explain_queued(Explanation& e, const Known& known, const ExplainFacts& facts, TimeMs now) {
   const std::string show = "bide show " + number(e.run);
   if (known.run.paused_at) {
-    return say(e, "paused", "It was paused at " + format_time(*known.run.paused_at) + ".", "bide resume " + number(e.run));
+    return say(e, "paused", "It was paused at " + format_time(*known.run.paused_at) + ".",
+               "bide resume " + number(e.run));
   }
   if (known.run.reason) return explain_reason(e, known, *known.run.reason);
   if (known.run.run_at > now) return explain_later(e, known);
   if (facts.clock_held) {
-    return say(e, "clock_held", "The clock stands before the time that the agent has seen: nothing is claimed until it is right.",
+    return say(e, "clock_held",
+               "The clock stands before the time that the agent has seen: nothing is claimed until it is right.",
                "bide clock accept");
   }
   if (facts.at_capacity) {
-    return say(e, "at_capacity", "As many runs of " + known.run.workflow_name + " are running as may; it begins when one of them is done.",
-               "bide runs");
+    return say(
+        e, "at_capacity",
+        "As many runs of " + known.run.workflow_name + " are running as may; it begins when one of them is done.",
+        "bide runs");
   }
-  if (facts.workers_busy) return say(e, "workers_busy", "Every worker is busy; it begins when one is free.", "bide runs");
+  if (facts.workers_busy)
+    return say(e, "workers_busy", "Every worker is busy; it begins when one is free.", "bide runs");
   if (!e.held_by.empty()) return explain_reason(e, known, "previous_attempt_alive");
   say(e, "due", "It is due and is claimed next.", show);
 }
@@ -200,7 +221,8 @@ void explain_queued(Explanation& e, const Known& known, const ExplainFacts& fact
 void explain_running(Explanation& e, const Known& known, const ExplainFacts& facts, TimeMs now) {
   const std::string cancel = "bide cancel " + number(e.run);
   if (!facts.driven) {
-    return say(e, "not_driven", "Its attempt ended with the process that drove it; the next sweep queues it again.", "bide sweep");
+    return say(e, "not_driven", "Its attempt ended with the process that drove it; the next sweep queues it again.",
+               "bide sweep");
   }
   std::string steps;
   for (const OpenStep& step : known.open_steps) {
@@ -208,13 +230,15 @@ void explain_running(Explanation& e, const Known& known, const ExplainFacts& fac
     steps += (steps.empty() ? "step " : ", ") + quoted(step.name) + " for " + length(now - step.updated_at);
   }
   if (known.run.cancel_requested_at) {
-    return say(e, "cancelling", "A cancel was asked at " + format_time(*known.run.cancel_requested_at) + "; " +
-                                    (steps.empty() ? "it ends at its next operation." : "it lets finish what executes: " + steps + "."),
+    return say(e, "cancelling",
+               "A cancel was asked at " + format_time(*known.run.cancel_requested_at) + "; " +
+                   (steps.empty() ? "it ends at its next operation." : "it lets finish what executes: " + steps + "."),
                "bide show " + number(e.run));
   }
   if (known.run.error) {
-    return say(e, "ending", "It is ending with " + error_words(known.run.error) +
-                                (steps.empty() ? "." : "; it lets finish what executes: " + steps + "."),
+    return say(e, "ending",
+               "It is ending with " + error_words(known.run.error) +
+                   (steps.empty() ? "." : "; it lets finish what executes: " + steps + "."),
                cancel);
   }
   if (!steps.empty()) return say(e, "executing", "It executes " + steps + ".", "bide log " + number(e.run));
@@ -226,14 +250,16 @@ void explain_running(Explanation& e, const Known& known, const ExplainFacts& fac
     e.text += " It is not suspended meanwhile: held by pid " + std::to_string(held.pid) + " " + held.what + ".";
     return;
   }
-  say(e, "replaying", "It is driven by attempt " + std::to_string(known.run.epoch) + ", between two steps.", "bide log " + number(e.run));
+  say(e, "replaying", "It is driven by attempt " + std::to_string(known.run.epoch) + ", between two steps.",
+      "bide log " + number(e.run));
 }
 
 Known read_known(db::ReadTx& tx, RunRow row) {
   Known known;
   known.open_steps = open_steps_of(tx, row.id);
   db::Query q(tx,
-              "SELECT v.version, r.redrive_at FROM runs r JOIN workflow_versions v ON v.id = r.workflow_version_id WHERE r.id = ?");
+              "SELECT v.version, r.redrive_at FROM runs r JOIN workflow_versions v ON v.id = r.workflow_version_id "
+              "WHERE r.id = ?");
   q.bind(row.id).one();
   known.version = q.text(0);
   known.redrive_at = q.maybe_integer(1);
@@ -267,7 +293,9 @@ std::optional<Explanation> explain_run(db::ReadTx& tx, RunId run, const ExplainF
   } else if (const WaitingOn* wait = most_telling(e.waiting_on)) {
     explain_wait(e, *wait);
   } else {
-    say(e, "stalled", "It waits, but for nothing that could wake it; the agent's check finds such runs and drives them again.", "bide sweep");
+    say(e, "stalled",
+        "It waits, but for nothing that could wake it; the agent's check finds such runs and drives them again.",
+        "bide sweep");
   }
   return e;
 }

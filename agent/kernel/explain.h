@@ -21,10 +21,10 @@ struct HeldBy {
 
 // What the floor above knows and the file does not.
 struct ExplainFacts {
-  bool driven = true;        // running: an attempt of this process drives it (else it is taken over by the sweep)
-  bool clock_held = false;   // C6: nothing is claimed until the clock is right
-  bool workers_busy = false; // every worker has an attempt
-  bool at_capacity = false;  // K1: max_running of its workflow is reached
+  bool driven = true;           // running: an attempt of this process drives it (else it is taken over by the sweep)
+  bool clock_held = false;      // C6: nothing is claimed until the clock is right
+  bool workers_busy = false;    // every worker has an attempt
+  bool at_capacity = false;     // K1: max_running of its workflow is reached
   std::vector<HeldBy> held_by;  // who keeps a waiting program from being suspended (programs.md)
 };
 
@@ -34,17 +34,16 @@ struct WaitingOn {
   std::string name;
   std::optional<std::string> asks;  // the text that is asked
   TimeMs since = 0;
-  std::optional<TimeMs> until;      // a timer's end, or the deadline
+  std::optional<TimeMs> until;  // a timer's end, or the deadline
 };
 
 // reason, by state:
 //   completed | failed | cancelled                         it has ended
-//   needs_answer | in_doubt | waits_for_signal | sleeping  an open wait (the first that a person can do something about)
-//   retry_later | scheduled                                queued for later
-//   due | at_capacity | workers_busy | clock_held | paused queued and not claimed yet
-//   version_missing | workflow_missing | previous_attempt_alive | agent_fault | …   the reason that stands on the run
-//   executing | ending | cancelling | held | replaying | not_driven                 running
-//   stalled                                                nothing would wake it: the sweep re-drives it [W5]
+//   needs_answer | in_doubt | waits_for_signal | sleeping  an open wait (the first that a person can do something
+//   about) retry_later | scheduled                                queued for later due | at_capacity | workers_busy |
+//   clock_held | paused queued and not claimed yet version_missing | workflow_missing | previous_attempt_alive |
+//   agent_fault | …   the reason that stands on the run executing | ending | cancelling | held | replaying | not_driven
+//   running stalled                                                nothing would wake it: the sweep re-drives it [W5]
 struct Explanation {
   RunId run;
   RunStatus state = RunStatus::queued;
