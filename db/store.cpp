@@ -12,6 +12,7 @@
 #include "db/lock_file.h"
 #include "db/migrate.h"
 #include "db/reader_pool.h"
+#include "db/reserve.h"
 #include "db/writer.h"
 
 namespace bide::db {
@@ -49,6 +50,19 @@ std::unique_ptr<Connection> open_writer(const StoreOptions& options, const std::
   return writer;
 }
 
+// A start on a full disk: SQLite needs a few pages of its own (the WAL's index) before it can even read.
+std::unique_ptr<Connection> open_writer_with_reserve(const StoreOptions& options, const std::string& directory, Clock& clock) {
+  const std::string path = directory + "/bide.db";
+  try {
+    return open_writer(options, path, clock);
+  } catch (const StorageFull&) {
+    if (!Reserve(directory).release()) throw;
+  } catch (const StorageFault&) {
+    if (!Reserve(directory).release()) throw;
+  }
+  return open_writer(options, path, clock);
+}
+
 }  // namespace
 
 struct Store::Impl {
@@ -57,7 +71,7 @@ struct Store::Impl {
         directory(make_directory(options.directory)),
         path(directory + "/bide.db"),
         lock(directory),
-        connection(open_writer(options, path, system)),
+        connection(open_writer_with_reserve(options, directory, system)),
         store_clock(system, clock_mark(*connection)),
         readers({.path = path, .access = Access::read, .full_sync = true, .vfs = options.vfs}, options.readers),
         writer(*connection, system, store_clock, directory,

@@ -171,28 +171,38 @@ TEST_CASE("[N119] disk full within a job that swallows the error, and its batch 
   CHECK(t->health().storage_full);
 }
 
-// The real thing: a file system of 4 MiB. Needs the right to mount one; VfsShim's tests above need none.
-TEST_CASE("[N119] a real file system that is full, and the same process goes on when there is space") {
-  test::TempDir dir;
-  if (::mount("tmpfs", dir.str().c_str(), "tmpfs", 0, "size=4m") != 0) {
-    WARN("no right to mount a file system: skipped");
-    return;
+// A real file system of 4 MiB. Needs the right to mount one; VfsShim's tests above need none.
+class SmallDisk {
+ public:
+  SmallDisk() : mounted_(::mount("tmpfs", dir_.str().c_str(), "tmpfs", 0, "size=4m") == 0) {
+    if (!mounted_) WARN("no right to mount a file system: skipped");
   }
-  struct Unmount {
-    std::string path;
-    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
-  } const unmount{dir.str()};
-  SystemClock clock;
-  std::atomic<int> fatal{0};
-  Store store({.directory = dir.str(), .on_fatal = [&](const std::string&) { ++fatal; }, .migrations = kTestMigrations}, clock);
-  note(store, "before");
-  const std::string ballast = dir.str("ballast");
-  {
-    std::ofstream file(ballast, std::ios::binary);
+  ~SmallDisk() {
+    if (mounted_) ::umount2(dir_.str().c_str(), MNT_DETACH);
+  }
+  [[nodiscard]] bool mounted() const { return mounted_; }
+  [[nodiscard]] std::string path() const { return dir_.str(); }
+  void fill() {
+    std::ofstream file(dir_ / "ballast", std::ios::binary);
     const std::string block(4096, 'b');
     while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
     }
   }
+  void clear() { std::filesystem::remove(dir_ / "ballast"); }
+
+ private:
+  test::TempDir dir_;
+  bool mounted_;
+};
+
+TEST_CASE("[N119] a real file system that is full, and the same process goes on when there is space") {
+  SmallDisk disk;
+  if (!disk.mounted()) return;
+  SystemClock clock;
+  std::atomic<int> fatal{0};
+  Store store({.directory = disk.path(), .on_fatal = [&](const std::string&) { ++fatal; }, .migrations = kTestMigrations}, clock);
+  note(store, "before");
+  disk.fill();
   int full = 0;
   for (int i = 0; i < 40 && full == 0; ++i) {  // some pages may be left in the WAL's last block
     try {
@@ -205,13 +215,35 @@ TEST_CASE("[N119] a real file system that is full, and the same process goes on 
   CHECK(notes(store).contains("before"));
   for (int i = 0; i < 20; ++i) note(store, "decision " + std::to_string(i), Purpose::decision);
   CHECK_THROWS_AS(note(store, "normal"), StorageFull);
-  std::filesystem::remove(ballast);
+  disk.clear();
   eventually([&] { return !store.health().storage_full; }, "normal again");
   note(store, "after");
   CHECK(notes(store).contains("decision 19"));
   CHECK(notes(store).contains("after"));
   CHECK(fatal == 0);
   check_whole(store);
+}
+
+TEST_CASE("[N119] a start on a full disk reads, takes decisions, and is normal when there is space") {
+  SmallDisk disk;
+  if (!disk.mounted()) return;
+  SystemClock clock;
+  StoreOptions options{.directory = disk.path(), .migrations = kTestMigrations};
+  {
+    Store store(options, clock);
+    note(store, "before");
+  }
+  std::filesystem::remove(disk.path() + "/bide.db-shm");  // as after a restore, or on a machine that was set up anew
+  disk.fill();
+  Store store(options, clock);
+  CHECK(store.health().storage_full);
+  CHECK(notes(store) == std::set<std::string>{"before"});
+  note(store, "decided", Purpose::decision);
+  CHECK_THROWS_AS(note(store, "normal"), StorageFull);
+  disk.clear();
+  eventually([&] { return !store.health().storage_full; }, "normal again");
+  note(store, "after");
+  CHECK(notes(store) == std::set<std::string>{"after", "before", "decided"});
 }
 
 TEST_CASE("a read that fails within a job which swallows it ends the store") {
