@@ -233,7 +233,8 @@ std::vector<ProcessInfo> members(const TreeScope& scope) {
   if (scope.mark.run == 0) return out;
   for (const auto& info : all) {
     // What carries our token was started after the guard that handed it down: older ones need not be read.
-    if (info.key.start < scope.root.start || seen.contains(info.key.pid) || !carries(info.key.pid, scope.mark)) continue;
+    if (info.key.start < scope.root.start || seen.contains(info.key.pid) || !carries(info.key.pid, scope.mark))
+      continue;
     seen.insert(info.key.pid);
     out.push_back(info);
     add_below(info.key.pid, by_parent, seen, out);

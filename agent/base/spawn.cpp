@@ -103,7 +103,8 @@ std::variant<Spawned, SpawnFailed> spawn_process(const SpawnRequest& request) {
   auto argv = pointers(request.argv);
   auto environment = pointers(request.environment);
   pid_t pid = 0;
-  int error = ::posix_spawnp(&pid, request.program.c_str(), &actions.raw, &attributes.raw, argv.data(), environment.data());
+  int error =
+      ::posix_spawnp(&pid, request.program.c_str(), &actions.raw, &attributes.raw, argv.data(), environment.data());
   if (error == ENOEXEC) {  // a script without its first line: as execvp and every shell do
     auto script = argv;
     std::string shell = "/bin/sh";

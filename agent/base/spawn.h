@@ -25,9 +25,9 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // NAME=value
   std::string cwd;                       // empty: ours
   ProcessGroup group = ProcessGroup::own;
-  std::string stdin_path = "/dev/null";  // opened for reading, unless `descriptors` names 0
-  std::string stdout_path;               // opened for appending (created 0600), unless empty
-  std::string stderr_path;               // the same; may be the same file
+  std::string stdin_path = "/dev/null";          // opened for reading, unless `descriptors` names 0
+  std::string stdout_path;                       // opened for appending (created 0600), unless empty
+  std::string stderr_path;                       // the same; may be the same file
   std::vector<std::pair<int, int>> descriptors;  // (ours, its number in the child); numbers from 0 without a gap
 };
 

@@ -90,7 +90,9 @@ std::optional<AgentReply> ask_agent(const std::string& socket_path, std::string_
   request.append(method).append(" ").append(path).append(" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
   request.append(token).append("\r\nConnection: close\r\n");
   if (method != "GET") {
-    request.append("Content-Type: application/json\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n");
+    request.append("Content-Type: application/json\r\nContent-Length: ")
+        .append(std::to_string(body.size()))
+        .append("\r\n");
   }
   request.append("\r\n").append(body);
   if (!send_all(fd.get(), request)) return std::nullopt;

@@ -34,7 +34,8 @@ std::optional<DurationMs> Arguments::duration(std::string_view flag) const {
   const auto text = value(flag);
   if (!text) return std::nullopt;
   const auto parsed = parse_duration(*text);
-  if (!parsed) throw Misuse{std::string(flag) + " " + *text + " is no length of time: write it as 250ms, 10s, 1h30m or 2d"};
+  if (!parsed)
+    throw Misuse{std::string(flag) + " " + *text + " is no length of time: write it as 250ms, 10s, 1h30m or 2d"};
   return parsed;
 }
 

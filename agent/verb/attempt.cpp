@@ -16,7 +16,7 @@
 namespace bide::verb {
 namespace {
 
-constexpr int kFirstRetryMs = 20;    // the agent's restart takes some 50 ms
+constexpr int kFirstRetryMs = 20;     // the agent's restart takes some 50 ms
 constexpr int kSlowestRetryMs = 500;  // a person who starts it by hand does not notice
 
 std::string variable(const char* name) {
@@ -80,15 +80,17 @@ std::string Attempt::ask(std::string_view method, std::string_view operation, co
       const std::string code = json::string_member(reply->body, "code").value_or("Refused");
       // Another attempt has the run: what we are part of is being ended.
       if (code == "lease_lost" || operation == "end") stay();
-      end_run(code, json::string_member(reply->body, "detail").value_or("the agent refused it with status " +
-                                                                       std::to_string(reply->status)));
+      end_run(code, json::string_member(reply->body, "detail")
+                        .value_or("the agent refused it with status " + std::to_string(reply->status)));
     }
     ::poll(nullptr, 0, wait_ms);
     wait_ms = std::min(wait_ms * 2, kSlowestRetryMs);
   }
 }
 
-std::string Attempt::post(std::string_view operation, const std::string& body) const { return ask("POST", operation, body); }
+std::string Attempt::post(std::string_view operation, const std::string& body) const {
+  return ask("POST", operation, body);
+}
 
 std::string Attempt::get(std::string_view operation) const { return ask("GET", operation, ""); }
 
@@ -96,7 +98,8 @@ void Attempt::end_run(std::string_view code, const std::string& message) const {
   write_all(STDERR_FILENO, "bide: " + message + "\n");
   if (where_ == Where::outside) std::exit(2);
   ignore_signals();
-  (void)ask("POST", "end", json::Writer().begin_object().member("code", code).member("message", message).end_object().take());
+  (void)ask("POST", "end",
+            json::Writer().begin_object().member("code", code).member("message", message).end_object().take());
   stay();
 }
 

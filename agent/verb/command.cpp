@@ -105,7 +105,8 @@ bool Running::start() {
 
 // Reads what is there, or notes the exit, after waiting for either.
 void Running::turn(DurationMs longest) {
-  pollfd fds[] = {{out_.read.get(), POLLIN, 0}, {err_.read.get(), POLLIN, 0}, {ended_ ? -1 : child_.pidfd.get(), POLLIN, 0}};
+  pollfd fds[] = {
+      {out_.read.get(), POLLIN, 0}, {err_.read.get(), POLLIN, 0}, {ended_ ? -1 : child_.pidfd.get(), POLLIN, 0}};
   const int wait = longest < 0 ? -1 : static_cast<int>(std::min<DurationMs>(longest, 1'000'000));
   if (::poll(fds, 3, wait) <= 0) return;
   if (fds[0].revents != 0) take(out_.read, true);

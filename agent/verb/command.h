@@ -23,9 +23,9 @@ struct CommandResult {
   std::optional<SpawnFailed> not_started;  // nothing ran
   bool timed_out = false;                  // and was ended by us
   ExitStatus exit;
-  std::string out;             // at most limits::kDocumentBytes, or limits::kKeptOfTooLarge if there was more
+  std::string out;  // at most limits::kDocumentBytes, or limits::kKeptOfTooLarge if there was more
   bool out_too_large = false;
-  std::string err_end;         // the last limits::kKeptOfTooLarge bytes of stderr
+  std::string err_end;  // the last limits::kKeptOfTooLarge bytes of stderr
 };
 
 // Its end is its exit, not the end of its output: what it left running may hold the pipe; 200 ms more are read.

@@ -42,7 +42,8 @@ std::string pointer_of(std::string path) {
 
 bool is_field_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   });
 }
 
@@ -63,7 +64,8 @@ std::string object_of(const std::vector<std::string>& fields) {
     const bool is_json = equals != std::string::npos && equals > 0 && field[equals - 1] == ':';
     const std::string name = field.substr(0, equals == std::string::npos ? 0 : equals - (is_json ? 1 : 0));
     if (!is_field_name(name)) {
-      throw Misuse{"bide result: \"" + field + "\" is no field: write name=\"$text\", name:=JSON, name:=@file, "
+      throw Misuse{"bide result: \"" + field +
+                   "\" is no field: write name=\"$text\", name:=JSON, name:=@file, "
                    "or one JSON text alone"};
     }
     if (!names.insert(name).second) throw Misuse{"bide result: " + name + " is given twice"};
@@ -72,7 +74,8 @@ std::string object_of(const std::vector<std::string>& fields) {
       if (invalid_utf8(value) != std::string::npos) throw Misuse{"bide result: " + name + " is not UTF-8"};
       out.member(name, value);
     } else {
-      out.member_raw(name, checked(value.starts_with('@') ? read_document_file(value.substr(1)) : value, "bide result: " + name));
+      out.member_raw(
+          name, checked(value.starts_with('@') ? read_document_file(value.substr(1)) : value, "bide result: " + name));
     }
   }
   return out.end_object().take();
@@ -173,7 +176,8 @@ int verb_progress(const Attempt& attempt, std::span<char*> argv) {
       words.erase(words.begin());
     }
   }
-  if (words.size() > 1 || arguments.words.empty()) throw Misuse{"bide progress takes a percentage, a text in quotes, or both"};
+  if (words.size() > 1 || arguments.words.empty())
+    throw Misuse{"bide progress takes a percentage, a text in quotes, or both"};
   out.member("text", words.empty() ? "" : words[0]);
   (void)attempt.post("progress", out.end_object().take());
   return 0;

@@ -26,8 +26,8 @@ namespace {
 
 namespace protocol = guard_protocol;
 
-constexpr int kFirstLookMs = 2;        // between two passes over what is being ended: SIGKILL takes about 1 ms
-constexpr int kSlowestLookMs = 200;    // … and what is still there is not ours to kill: look now and then
+constexpr int kFirstLookMs = 2;      // between two passes over what is being ended: SIGKILL takes about 1 ms
+constexpr int kSlowestLookMs = 200;  // … and what is still there is not ours to kill: look now and then
 constexpr DurationMs kAliveEveryMs = 1'000;
 
 class Guard {

@@ -22,15 +22,17 @@ struct Verb {
   int (*run)(const Attempt&, std::span<char*>);
   bool in_step;  // allowed inside a step's command
 };
-constexpr Verb kVerbs[] = {{"step", verb_step, false},     {"wait", verb_wait, false},     {"sleep", verb_sleep, false},
-                           {"value", verb_value, false},   {"result", verb_result, false}, {"input", verb_input, true},
+constexpr Verb kVerbs[] = {{"step", verb_step, false},       {"wait", verb_wait, false},
+                           {"sleep", verb_sleep, false},     {"value", verb_value, false},
+                           {"result", verb_result, false},   {"input", verb_input, true},
                            {"progress", verb_progress, true}};
 
 // Verbs for operators. In an attempt those that change something would do it again at every replay.
-constexpr const char* kChanging[] = {"run", "approve", "deny", "request-changes", "answer", "cancel",
-                                     "signal", "pause", "resume", "retry", "fork", "rm"};
-constexpr const char* kReading[] = {"serve", "runs", "show", "journal", "log", "watch", "explain", "inbox", "events",
-                                    "workflows", "sql", "ui", "doctor", "sweep", "version", "help", "--version", "--help", "-h"};
+constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer", "cancel",
+                                     "signal", "pause",   "resume", "retry",           "fork",   "rm"};
+constexpr const char* kReading[] = {"serve",   "runs",   "show",      "journal", "log", "watch",  "explain",
+                                    "inbox",   "events", "workflows", "sql",     "ui",  "doctor", "sweep",
+                                    "version", "help",   "--version", "--help",  "-h"};
 
 template <class Names>
 bool is_among(std::string_view verb, const Names& names) {
@@ -51,8 +53,10 @@ int exec_agent(char** argv) {
 void check_operator_verb(const Attempt& attempt, const std::string& verb) {
   if (attempt.where() != Attempt::Where::attempt || is_among(verb, kReading)) return;
   if (is_among(verb, kChanging)) {
-    attempt.end_run("Usage", "bide " + verb + " straight in a workflow would be done again at every replay: put it in a step, "
-                             "as in: bide step " + verb + " --effect idempotent -- bide " + verb + " …");
+    attempt.end_run("Usage", "bide " + verb +
+                                 " straight in a workflow would be done again at every replay: put it in a step, "
+                                 "as in: bide step " +
+                                 verb + " --effect idempotent -- bide " + verb + " …");
   }
   std::vector<std::string> names;
   for (const auto& known : kVerbs) names.emplace_back(known.name);
@@ -62,12 +66,15 @@ void check_operator_verb(const Attempt& attempt, const std::string& verb) {
 }
 
 int run_verb(const Verb& verb, const Attempt& attempt, std::span<char*> argv) {
-  if (attempt.where() == Attempt::Where::outside && !(std::strcmp(verb.name, "input") == 0 && std::getenv("BIDE_INPUT"))) {
-    attempt.end_run("Usage", std::string("bide ") + verb.name + " works inside a workflow: start one with bide run NAME");
+  if (attempt.where() == Attempt::Where::outside &&
+      !(std::strcmp(verb.name, "input") == 0 && std::getenv("BIDE_INPUT"))) {
+    attempt.end_run("Usage",
+                    std::string("bide ") + verb.name + " works inside a workflow: start one with bide run NAME");
   }
   if (attempt.where() == Attempt::Where::step && !verb.in_step) {
-    attempt.end_run("NestedVerb", std::string("bide ") + verb.name + " inside a step's command: the journal knows steps, not "
-                                  "what they are made of. Call it in the workflow itself");
+    attempt.end_run("NestedVerb", std::string("bide ") + verb.name +
+                                      " inside a step's command: the journal knows steps, not "
+                                      "what they are made of. Call it in the workflow itself");
   }
   if (attempt.where() != Attempt::Where::outside) Attempt::ignore_signals();
   try {

@@ -26,10 +26,20 @@ namespace {
 using Takes = Flag::Takes;
 
 constexpr Flag kFlags[] = {
-    {"--key"},     {"--effect"},        {"--retries"},  {"--backoff"},
-    {"--timeout"}, {"--on-timeout"},    {"--probe"},    {"--probe-absent"},
-    {"--assume"},  {"--no-retry-on"},   {"--branch"},   {"--try", Takes::nothing},
-    {"--stdin", Takes::nothing},        {"--no-stdin", Takes::nothing},
+    {"--key"},
+    {"--effect"},
+    {"--retries"},
+    {"--backoff"},
+    {"--timeout"},
+    {"--on-timeout"},
+    {"--probe"},
+    {"--probe-absent"},
+    {"--assume"},
+    {"--no-retry-on"},
+    {"--branch"},
+    {"--try", Takes::nothing},
+    {"--stdin", Takes::nothing},
+    {"--no-stdin", Takes::nothing},
 };
 constexpr std::int64_t kMostRetries = 1'000'000;
 constexpr int kDidNotRun = 100;  // a probe's answer; 1 is what every crash of a probe returns
@@ -80,7 +90,8 @@ void Step::check() {
   if (name_.empty() || name_[0] == '-') throw Misuse{"bide step: \"" + name_ + "\" is no name"};
   effect_ = arguments_.one_of("--effect", {"pure", "idempotent", "non_idempotent"}).value_or(effect_);
   (void)arguments_.one_of("--on-timeout", {"fail"});
-  if (arguments_.has("--stdin") && arguments_.has("--no-stdin")) throw Misuse{"bide step: --stdin or --no-stdin, not both"};
+  if (arguments_.has("--stdin") && arguments_.has("--no-stdin"))
+    throw Misuse{"bide step: --stdin or --no-stdin, not both"};
   std::string list = arguments_.value("--no-retry-on").value_or("");
   while (!list.empty()) {
     const auto end = std::min(list.find(','), list.size());
@@ -102,9 +113,11 @@ void Step::check_stdin() {
   struct stat found {};
   if (::fstat(STDIN_FILENO, &found) != 0) return;  // closed
   if (S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3)) return;
-  attempt_.end_run("StdinNotDeclared",
-                   "step " + name_ + " would inherit stdin that is not /dev/null, such as the list of a `while read` loop: "
-                   "write --no-stdin (the command gets /dev/null) or --stdin (it is read whole and is part of the request)");
+  attempt_.end_run(
+      "StdinNotDeclared",
+      "step " + name_ +
+          " would inherit stdin that is not /dev/null, such as the list of a `while read` loop: "
+          "write --no-stdin (the command gets /dev/null) or --stdin (it is read whole and is part of the request)");
 }
 
 // What the entry's hash covers: the command and its input.
@@ -119,8 +132,8 @@ std::string Step::request() const {
 
 // Variables that every attempt is given, that a shell keeps for itself, or that stand in the position.
 bool is_given(std::string_view variable) {
-  static constexpr std::string_view kGiven[] = {"PATH=", "HOME=", "USER=",  "SHELL=",  "LANG=", "TZ=", "TMPDIR=",
-                                                "PWD=",  "_=",    "SHLVL=", "OLDPWD=", "BIDE_"};
+  static constexpr std::string_view kGiven[] = {
+      "PATH=", "HOME=", "USER=", "SHELL=", "LANG=", "TZ=", "TMPDIR=", "PWD=", "_=", "SHLVL=", "OLDPWD=", "BIDE_"};
   return std::any_of(std::begin(kGiven), std::end(kGiven), [&](auto prefix) { return variable.starts_with(prefix); });
 }
 
@@ -249,7 +262,8 @@ std::string Step::fail(const std::string& reply, const CommandResult& result) co
   if (result.not_started) {
     const bool found = !is_not_found(result.not_started->error);
     error.member("code", found ? "SpawnFailed" : "NotFound");
-    error.member("message", result.not_started->text + (found ? "" : " (a shell function is no command: put it in a file)"));
+    error.member("message",
+                 result.not_started->text + (found ? "" : " (a shell function is no command: put it in a file)"));
     return post_fail(reply, error.end_object().take(), false, false);
   }
   const auto add_output = [&](std::string_view out) {
@@ -275,13 +289,16 @@ std::string Step::fail(const std::string& reply, const CommandResult& result) co
   error.member("message", command + " " + describe(result.exit) + (said.empty() ? "" : ": " + said));
   if (!result.exit.signalled) error.member("exit_code", result.exit.code);
   add_output(arguments_.has("--try") ? result.out : "");
-  return post_fail(reply, error.end_object().take(), !result.exit.signalled && retryable(result.exit), result.exit.signalled);
+  return post_fail(reply, error.end_object().take(), !result.exit.signalled && retryable(result.exit),
+                   result.exit.signalled);
 }
 
 // Did the effect happen? 0: it ran, and stdout is its result; 100: it did not; all else: the probe cannot tell.
 std::string Step::ask_probe(const std::string& reply) {
   const CommandRequest probe{{"/bin/sh", "-c", json::string_member(reply, "probe").value_or("exit 1")},
-                             environment(reply), std::nullopt, limits::kProbeMs};
+                             environment(reply),
+                             std::nullopt,
+                             limits::kProbeMs};
   const CommandResult result = run_command(probe, clock_);
   const auto absent = arguments_.number("--probe-absent", 255).value_or(kDidNotRun);
   const bool told = !result.not_started && !result.timed_out && !result.exit.signalled && !result.out_too_large;

@@ -8,20 +8,35 @@ namespace {
 
 using Takes = Flag::Takes;
 
-constexpr Flag kApproval[] = {{"--name"},   {"--key"},           {"--timeout"}, {"--default"}, {"--quorum"},
-                              {"--data"},   {"--branch"},        {"--not-initiator", Takes::nothing},
-                              {"--json", Takes::nothing},        {"--try", Takes::nothing}};
-constexpr Flag kQuestion[] = {{"--name"},   {"--key"},    {"--timeout"}, {"--default"}, {"--option", Takes::many},
-                              {"--schema"}, {"--data"},   {"--branch"},  {"--json", Takes::nothing},
+constexpr Flag kApproval[] = {{"--name"},
+                              {"--key"},
+                              {"--timeout"},
+                              {"--default"},
+                              {"--quorum"},
+                              {"--data"},
+                              {"--branch"},
+                              {"--not-initiator", Takes::nothing},
+                              {"--json", Takes::nothing},
                               {"--try", Takes::nothing}};
-constexpr Flag kSignal[] = {{"--key"}, {"--timeout"}, {"--branch"}, {"--json", Takes::nothing}, {"--try", Takes::nothing}};
+constexpr Flag kQuestion[] = {{"--name"},
+                              {"--key"},
+                              {"--timeout"},
+                              {"--default"},
+                              {"--option", Takes::many},
+                              {"--schema"},
+                              {"--data"},
+                              {"--branch"},
+                              {"--json", Takes::nothing},
+                              {"--try", Takes::nothing}};
+constexpr Flag kSignal[] = {
+    {"--key"}, {"--timeout"}, {"--branch"}, {"--json", Takes::nothing}, {"--try", Takes::nothing}};
 constexpr Flag kSleep[] = {{"--until"}, {"--key"}, {"--name"}, {"--branch"}};
 constexpr std::int64_t kLargestQuorum = 1'000;
 
 struct Asked {
   std::string kind;
   std::string name;
-  std::string request;                     // JSON: what the hash covers
+  std::string request;                    // JSON: what the hash covers
   std::optional<std::string> by_default;  // JSON
 };
 
@@ -111,7 +126,8 @@ int verb_wait(const Attempt& attempt, std::span<char*> argv) {
   if (kind == "approval") return approval(attempt, argv.subspan(1));
   if (kind == "question") return question(attempt, argv.subspan(1));
   if (kind == "signal") return signal(attempt, argv.subspan(1));
-  throw Misuse{"bide wait " + std::string(kind) + ": it is bide wait approval TEXT, bide wait question TEXT, or "
+  throw Misuse{"bide wait " + std::string(kind) +
+               ": it is bide wait approval TEXT, bide wait question TEXT, or "
                "bide wait signal NAME"};
 }
 
@@ -129,7 +145,8 @@ int verb_sleep(const Attempt& attempt, std::span<char*> argv) {
     if (!length) throw Misuse{"bide sleep " + text + ": write the length as 250ms, 10s, 1h30m or 2d"};
     request.member("sleep_ms", *length);
   }
-  return ask(attempt, {"timer", arguments.value("--name").value_or("timer"), request.end_object().take(), {}}, arguments);
+  return ask(attempt, {"timer", arguments.value("--name").value_or("timer"), request.end_object().take(), {}},
+             arguments);
 }
 
 }  // namespace bide::verb

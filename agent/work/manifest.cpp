@@ -1,7 +1,7 @@
 #include "agent/work/manifest.h"
 
-#include <nlohmann/json.hpp>
 #include <toml++/toml.h>
+#include <nlohmann/json.hpp>
 
 #include "agent/base/json.h"
 #include "agent/base/text.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kLargestMaxRunning = 1'000'000;  // more than a box runs at once
 
-const std::vector<std::string> kKeys = {"description", "max_running", "accepts", "allow_default_approved",
+const std::vector<std::string> kKeys = {"description",  "max_running",     "accepts", "allow_default_approved",
                                         "run_deadline", "attempt_deadline"};
 
 struct Wrong {
@@ -27,7 +27,8 @@ std::string text_of(const toml::key& key, const toml::node& value) {
 DurationMs duration_of(const toml::key& key, const toml::node& value) {
   const std::string text = text_of(key, value);
   if (const auto length = parse_duration(text)) return *length;
-  throw Wrong{value.source(), std::string(key.str()) + " = \"" + text + "\" is no length of time: write it as \"10s\", \"1h30m\" or \"2d\""};
+  throw Wrong{value.source(), std::string(key.str()) + " = \"" + text +
+                                  "\" is no length of time: write it as \"10s\", \"1h30m\" or \"2d\""};
 }
 
 std::vector<std::string> texts_of(const toml::key& key, const toml::node& value) {
@@ -65,7 +66,8 @@ void take(Manifest& manifest, const toml::key& key, const toml::node& value) {
     manifest.attempt_deadline_ms = duration_of(key, value);
   } else {
     const std::string near = nearest(name, kKeys);
-    throw Wrong{key.source(), "unknown key " + std::string(name) + (near.empty() ? "" : ": did you mean " + near + "?")};
+    throw Wrong{key.source(),
+                "unknown key " + std::string(name) + (near.empty() ? "" : ": did you mean " + near + "?")};
   }
 }
 

@@ -15,9 +15,9 @@ namespace bide::work {
 
 struct Manifest {
   std::string description;
-  int max_running = 0;                    // K1; 0: no limit
-  std::vector<std::string> accepts;       // versions whose runs go on in this one [K1]
-  bool allow_default_approved = false;    // a wait may be approved by its deadline [A4]
+  int max_running = 0;                            // K1; 0: no limit
+  std::vector<std::string> accepts;               // versions whose runs go on in this one [K1]
+  bool allow_default_approved = false;            // a wait may be approved by its deadline [A4]
   std::optional<DurationMs> run_deadline_ms;      // X5
   std::optional<DurationMs> attempt_deadline_ms;  // X5
 };

@@ -14,12 +14,14 @@ bool ProcessWatch::same_and_waiting(const std::vector<ProcessInfo>& tree, const 
   }
   bool same = tree.size() == tree_.size();
   for (const auto& process : tree) {
-    const auto before = std::find_if(tree_.begin(), tree_.end(), [&](const auto& seen) { return seen.key == process.key; });
+    const auto before =
+        std::find_if(tree_.begin(), tree_.end(), [&](const auto& seen) { return seen.key == process.key; });
     if (before == tree_.end()) {
       same = false;
     } else if (before->cpu_ticks != process.cpu_ticks) {
       same = false;
-      const bool named = std::any_of(holders_.begin(), holders_.end(), [&](const auto& h) { return h.key == process.key; });
+      const bool named =
+          std::any_of(holders_.begin(), holders_.end(), [&](const auto& h) { return h.key == process.key; });
       if (!named) holders_.push_back(process);
     }
   }

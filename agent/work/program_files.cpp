@@ -73,7 +73,8 @@ void check_safe(const std::string& path, const struct stat& found) {
 }
 
 // The executable among `names` that is `stem` or `stem.ext`; two are one too many.
-std::optional<std::string> executable_in(const std::string& dir, const std::vector<std::string>& names, const std::string& stem) {
+std::optional<std::string> executable_in(const std::string& dir, const std::vector<std::string>& names,
+                                         const std::string& stem) {
   std::optional<std::string> entry;
   for (const auto& name : names) {
     if (stem_of(name) != stem || name == stem + ".toml") continue;
@@ -133,7 +134,8 @@ struct ProgramFiles::Scan {
     const auto alone = executable_in(dir, names, name);
     const auto own_folder = stat_of(dir + "/" + name);
     const bool in_folder = own_folder && is_folder(*own_folder);
-    if (alone && in_folder) refuse("workflow_refused", dir + " has both " + *alone + " and the folder " + name + ": which is meant?");
+    if (alone && in_folder)
+      refuse("workflow_refused", dir + " has both " + *alone + " and the folder " + name + ": which is meant?");
     if (in_folder) {
       root = dir + "/" + name;
       boundary_ = real_path(root);
@@ -170,7 +172,8 @@ struct ProgramFiles::Scan {
     const auto found = stat_of(dir);
     if (!found) throw Changed{};
     check_safe(dir, *found);
-    if (depth > kDeepestFolder) refuse("workflow_too_large", dir + " lies more than " + std::to_string(kDeepestFolder) + " folders deep");
+    if (depth > kDeepestFolder)
+      refuse("workflow_too_large", dir + " lies more than " + std::to_string(kDeepestFolder) + " folders deep");
     for (const auto& name : entries_of(dir)) {
       const std::string path = below.empty() ? name : below + "/" + name;
       struct stat entry_stat {};
@@ -198,11 +201,15 @@ struct ProgramFiles::Scan {
   void add(const std::string& path, const std::string& full) {
     const auto found = stat_of(full);
     if (!found || !S_ISREG(found->st_mode)) throw Changed{};
-    if (!real_path(full).starts_with(boundary_ + "/")) refuse("workflow_refused", full + " is a link out of the workflows: copy it");
+    if (!real_path(full).starts_with(boundary_ + "/"))
+      refuse("workflow_refused", full + " is a link out of the workflows: copy it");
     check_safe(full, *found);
     bytes += found->st_size;
-    files.push_back({path, full, (found->st_mode & 0111) != 0 ? 0555 : 0444,
-                     {found->st_dev, found->st_ino, found->st_size, nanoseconds(found->st_mtim), nanoseconds(found->st_ctim)}});
+    files.push_back(
+        {path,
+         full,
+         (found->st_mode & 0111) != 0 ? 0555 : 0444,
+         {found->st_dev, found->st_ino, found->st_size, nanoseconds(found->st_mtim), nanoseconds(found->st_ctim)}});
     if (files.size() > limits::kTreeFiles || bytes > static_cast<std::int64_t>(limits::kTreeBytes)) {
       refuse("workflow_too_large", root + " is larger than " + std::to_string(limits::kTreeFiles) + " files or " +
                                        std::to_string(limits::kTreeBytes) + " bytes (" + std::to_string(files.size()) +
@@ -290,8 +297,10 @@ std::variant<ProgramTree, Problem> ProgramFiles::read(const std::string& name) {
       } catch (const Changed&) {
       }
     }
-    return problem("workflow_changing", "the files of " + name + " changed while they were read, " +
-                                            std::to_string(limits::kTreeReadTries) + " times", "start it again");
+    return problem(
+        "workflow_changing",
+        "the files of " + name + " changed while they were read, " + std::to_string(limits::kTreeReadTries) + " times",
+        "start it again");
   } catch (Refused& refused) {
     if (refused.why.code == "workflow_unknown" && refused.why.hint.empty()) {
       const std::string near = nearest(name, names());

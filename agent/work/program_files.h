@@ -25,9 +25,9 @@ namespace bide::work {
 // A version as it was found in the workflows' folder.
 struct ProgramTree {
   std::string name;
-  std::string version;  // hexadecimal SHA-256 over paths, modes and bytes
-  std::string entry;    // the executable, as a path in the tree
-  std::string root;     // the folder in which the files lie now; paths are below it
+  std::string version;                     // hexadecimal SHA-256 over paths, modes and bytes
+  std::string entry;                       // the executable, as a path in the tree
+  std::string root;                        // the folder in which the files lie now; paths are below it
   std::vector<kernel::ProgramFile> files;  // by path; mode is 0444 or 0555
   Manifest manifest;
 };
@@ -41,7 +41,8 @@ class ProgramFiles {
   // Reads (or knows from its cache) the tree of a workflow.
   [[nodiscard]] std::variant<ProgramTree, Problem> read(const std::string& name);
   // The bytes of a file of a tree that was read; workflow_changing if they are not those any more.
-  [[nodiscard]] std::variant<std::string, Problem> bytes(const ProgramTree& tree, const kernel::ProgramFile& file) const;
+  [[nodiscard]] std::variant<std::string, Problem> bytes(const ProgramTree& tree,
+                                                         const kernel::ProgramFile& file) const;
 
  private:
   // What tells that a file has not changed since it was hashed.
@@ -69,7 +70,8 @@ class ProgramFiles {
 struct LayoutFailed {
   std::string text;
 };
-// Makes VERSIONS_DIR/VERSION/ with the files, read-only, in one rename; there already: nothing is done. Yields its path.
+// Makes VERSIONS_DIR/VERSION/ with the files, read-only, in one rename; there already: nothing is done. Yields its
+// path.
 [[nodiscard]] std::variant<std::string, LayoutFailed> lay_out(
     const std::string& versions_dir, const std::string& version, const std::vector<kernel::ProgramFile>& files,
     const std::function<std::string(const kernel::ProgramFile&)>& bytes_of);

@@ -70,15 +70,16 @@ void fill(const std::string& dir, const std::vector<kernel::ProgramFile>& files,
 
 }  // namespace
 
-std::variant<std::string, LayoutFailed> lay_out(const std::string& versions_dir, const std::string& version,
-                                                const std::vector<kernel::ProgramFile>& files,
-                                                const std::function<std::string(const kernel::ProgramFile&)>& bytes_of) {
+std::variant<std::string, LayoutFailed> lay_out(
+    const std::string& versions_dir, const std::string& version, const std::vector<kernel::ProgramFile>& files,
+    const std::function<std::string(const kernel::ProgramFile&)>& bytes_of) {
   std::string place = versions_dir + "/" + version;
   if (::access(place.c_str(), F_OK) == 0) return place;
   std::error_code ignored;
   fs::create_directories(versions_dir, ignored);
   std::string making = versions_dir + "/.making-XXXXXX";
-  if (::mkdtemp(making.data()) == nullptr) return LayoutFailed{"cannot make a folder in " + versions_dir + ": " + std::strerror(errno)};
+  if (::mkdtemp(making.data()) == nullptr)
+    return LayoutFailed{"cannot make a folder in " + versions_dir + ": " + std::strerror(errno)};
   try {
     fill(making, files, bytes_of);
   } catch (const Failed& failed) {

@@ -38,7 +38,8 @@ void FakeAgent::start() {
   std::strncpy(address.sun_path, socket().c_str(), sizeof address.sun_path - 1);
   listener_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ::unlink(socket().c_str());
-  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listener_.get(), 64) != 0) {
+  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener_.get(), 64) != 0) {
     throw std::runtime_error("the fake agent cannot listen");
   }
   stopping_ = false;
@@ -144,19 +145,28 @@ Command FakeAgent::script(const std::string& text) const {
   command.argv = {"sh", "-c", "exec </dev/null; " + text};
   command.cwd = dir_.str();
   command.clear_env = true;
-  command.env = {{"PATH", bide.substr(0, bide.rfind('/')) + ":/usr/bin:/bin"}, {"BIDE_AGENT", socket()},
-                 {"BIDE_RUN", "7"}, {"BIDE_ATTEMPT", "bat_7_3_secret"}, {"BIDE_INPUT", dir_.str("input")}};
+  command.env = {{"PATH", bide.substr(0, bide.rfind('/')) + ":/usr/bin:/bin"},
+                 {"BIDE_AGENT", socket()},
+                 {"BIDE_RUN", "7"},
+                 {"BIDE_ATTEMPT", "bat_7_3_secret"},
+                 {"BIDE_INPUT", dir_.str("input")}};
   command.own_group = true;
   return command;
 }
 
 AgentAnswer FakeJournal::execute(int id, const char* state) {
   const int n = ++executions_;
-  return {200, {{"state", state}, {"step", id}, {"nonce", "n" + std::to_string(n)}, {"execution", n},
-                {"idempotency_key", "key-" + std::to_string(id)}}};
+  return {200,
+          {{"state", state},
+           {"step", id},
+           {"nonce", "n" + std::to_string(n)},
+           {"execution", n},
+           {"idempotency_key", "key-" + std::to_string(id)}}};
 }
 
-AgentAnswer FakeJournal::settled(const std::string& name) { return {200, {{"state", "settled"}, {"result", results.at(name)}}}; }
+AgentAnswer FakeJournal::settled(const std::string& name) {
+  return {200, {{"state", "settled"}, {"result", results.at(name)}}};
+}
 
 std::optional<AgentAnswer> FakeJournal::operator()(const AgentRequest& request) {
   const auto& body = request.body;
@@ -193,7 +203,8 @@ std::optional<AgentAnswer> FakeJournal::operator()(const AgentRequest& request) 
     if (bad && body.at("try") == false) return std::nullopt;
     return AgentAnswer{200, {{"state", "settled"}, {"outcome", outcome}, {"result", found->second.at("result")}}};
   }
-  if (request.operation == "values") return AgentAnswer{200, {{"state", "settled"}, {"result", "v-" + body.at("name").get<std::string>()}}};
+  if (request.operation == "values")
+    return AgentAnswer{200, {{"state", "settled"}, {"result", "v-" + body.at("name").get<std::string>()}}};
   if (request.operation == "result" || request.operation == "progress") return AgentAnswer{200, {{"state", "ok"}}};
   return std::nullopt;  // end
 }

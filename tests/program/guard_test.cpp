@@ -28,7 +28,8 @@ struct Attempt {
   explicit Attempt(const std::string& script) : Attempt(std::vector<std::string>{"/bin/sh", "-c", script}) {}
   explicit Attempt(std::vector<std::string> argv) {
     for (auto& argument : argv) {
-      for (auto at = argument.find("TAG"); at != std::string::npos; at = argument.find("TAG")) argument.replace(at, 3, tag);
+      for (auto at = argument.find("TAG"); at != std::string::npos; at = argument.find("TAG"))
+        argument.replace(at, 3, tag);
     }
     GuardRequest request;
     request.guard_executable = BIDE_EXECUTABLE;
@@ -81,8 +82,9 @@ TEST_CASE("A program starts only after go, in the folder and with exactly the en
 }
 
 TEST_CASE("A program holds no descriptor of the agent, no blocked signal and a session of its own") {
-  Attempt attempt("ls /proc/self/fd | tr '\\n' ' '; grep -E 'Sig(Blk|Ign)' /proc/self/status; "
-                  "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo leader");
+  Attempt attempt(
+      "ls /proc/self/fd | tr '\\n' ' '; grep -E 'Sig(Blk|Ign)' /proc/self/status; "
+      "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo leader");
   attempt.guard->go();
   eventually([&] { return attempt.guard->poll_reports().exit.has_value(); }, "an exit is reported");
   const std::string log = attempt.log();
@@ -96,7 +98,8 @@ TEST_CASE("A program holds no descriptor of the agent, no blocked signal and a s
 }
 
 TEST_CASE("What cannot be started is an errno, not an exit") {
-  const auto [path, error] = GENERATE(table<std::string, int>({{"/nonexistent/program", ENOENT}, {"/etc/passwd", EACCES}}));
+  const auto [path, error] =
+      GENERATE(table<std::string, int>({{"/nonexistent/program", ENOENT}, {"/etc/passwd", EACCES}}));
   Attempt attempt(std::vector<std::string>{path});
   attempt.guard->go();
   eventually([&] { return attempt.guard->poll_reports().start_error.has_value(); }, "the error is reported");
@@ -144,8 +147,9 @@ TEST_CASE("[N111] what a program left behind goes on after its exit, and is ende
 }
 
 TEST_CASE("[N106] no trap of a program runs at its end, nor a handler in what it started") {
-  Attempt attempt("trap 'touch trapped' EXIT TERM HUP INT; timeout 300 sh -c \"trap 'touch trapped' TERM HUP EXIT; "
-                  "sleep 300.TAG\"; touch trapped");
+  Attempt attempt(
+      "trap 'touch trapped' EXIT TERM HUP INT; timeout 300 sh -c \"trap 'touch trapped' TERM HUP EXIT; "
+      "sleep 300.TAG\"; touch trapped");
   attempt.guard->go();
   attempt.wait_for_marked(1);
   attempt.guard->end();
@@ -175,7 +179,8 @@ struct ForeignAgent {
     REQUIRE(::mkfifo(dir.str("tell").c_str(), 0600) == 0);
     test::Command command;
     command.argv = {"sh", "-c",
-                    "setsid " BIDE_EXECUTABLE " --guard sh ./program 3<tell 4>reports & exec 3>tell; "
+                    "setsid " BIDE_EXECUTABLE
+                    " --guard sh ./program 3<tell 4>reports & exec 3>tell; "
                     "printf g >&3; sleep 300"};
     command.cwd = dir.str();
     command.env = {{"BIDE_AGENT", dir.str("sock")}, {"BIDE_RUN", "7"}, {"BIDE_ATTEMPT", "bat_7_1_secret"}};
@@ -190,7 +195,8 @@ struct ForeignAgent {
     std::vector<int> found;
     for (const int pid : running_with("--guard", "bide")) {
       std::error_code ignored;
-      if (std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/cwd", ignored) == dir.path()) found.push_back(pid);
+      if (std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/cwd", ignored) == dir.path())
+        found.push_back(pid);
     }
     return found;
   }
@@ -204,7 +210,8 @@ struct ForeignAgent {
   }
 };
 
-TEST_CASE("[N111] the agent is killed with SIGKILL: everything below its guard is gone, daemons too, and then the guard") {
+TEST_CASE(
+    "[N111] the agent is killed with SIGKILL: everything below its guard is gone, daemons too, and then the guard") {
   ForeignAgent run(kEscapes + "exec sleep 304.TAG");
   eventually([&] { return running_with(run.tag).size() == 5; }, "the tree stands");
   REQUIRE(run.guards().size() == 1);

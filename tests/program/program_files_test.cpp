@@ -35,7 +35,9 @@ struct Folder {
     test::write_file(dir / "workflows" / path, text);
     ::chmod((dir / "workflows" / path).c_str(), static_cast<mode_t>(mode));
   }
-  void mode(const std::string& path, int mode) { ::chmod((dir / "workflows" / path).c_str(), static_cast<mode_t>(mode)); }
+  void mode(const std::string& path, int mode) {
+    ::chmod((dir / "workflows" / path).c_str(), static_cast<mode_t>(mode));
+  }
   ProgramTree tree(const std::string& name) {
     auto outcome = programs.read(name);
     if (auto* why = std::get_if<Problem>(&outcome)) FAIL(why->code << ": " << why->detail);
@@ -164,7 +166,8 @@ TEST_CASE("A file that changes while it is read is read again, and three times i
   int changes = 0;
   int most = 1;
   folder.clock.meddle = [&] {
-    if (changes++ < most) folder.file("w/main.sh", "#!/bin/sh\n" + std::string(static_cast<std::size_t>(changes), '#'), 0755);
+    if (changes++ < most)
+      folder.file("w/main.sh", "#!/bin/sh\n" + std::string(static_cast<std::size_t>(changes), '#'), 0755);
   };
   CHECK(std::holds_alternative<ProgramTree>(folder.programs.read("w")));
   changes = 0;
@@ -216,14 +219,15 @@ TEST_CASE("A layout that fails leaves nothing behind, and says why") {
   folder.file("w/main.sh", "#!/bin/sh\n", 0755);
   folder.file("w/sub/x", "x");
   const auto tree = folder.tree("w");
-  CHECK_THROWS(lay_out(folder.dir.str("versions"), tree.version, tree.files,
-                       [](const kernel::ProgramFile& file) -> std::string {
-                         if (file.path == "main.sh") return "x";
-                         throw std::runtime_error("no bytes");
-                       }));
+  CHECK_THROWS(
+      lay_out(folder.dir.str("versions"), tree.version, tree.files, [](const kernel::ProgramFile& file) -> std::string {
+        if (file.path == "main.sh") return "x";
+        throw std::runtime_error("no bytes");
+      }));
   CHECK(fs::is_empty(folder.dir / "versions"));
   test::write_file(folder.dir / "a_file", "");
-  const auto failed = lay_out(folder.dir.str("a_file"), tree.version, tree.files, [](const auto&) { return std::string(); });
+  const auto failed =
+      lay_out(folder.dir.str("a_file"), tree.version, tree.files, [](const auto&) { return std::string(); });
   REQUIRE(std::holds_alternative<LayoutFailed>(failed));
   CHECK(std::get<LayoutFailed>(failed).text.find("a_file") != std::string::npos);
 }
@@ -231,13 +235,16 @@ TEST_CASE("A layout that fails leaves nothing behind, and says why") {
 TEST_CASE("Manifests: what they say, and where they are wrong") {
   const auto good = std::get<Manifest>(parse_manifest(
       "description = \"Install\"\nmax_running = 3\naccepts = [\"aa\", \"bb\"]\nallow_default_approved = true\n"
-      "run_deadline = \"2d\"\nattempt_deadline = \"1h30m\"\n", "w.toml"));
+      "run_deadline = \"2d\"\nattempt_deadline = \"1h30m\"\n",
+      "w.toml"));
   CHECK(good.max_running == 3);
   CHECK(good.accepts == std::vector<std::string>{"aa", "bb"});
   CHECK(good.run_deadline_ms == 172'800'000);
   const std::string json = manifest_json(good, "main.sh");
-  CHECK(json == R"({"entry":"main.sh","description":"Install","max_running":3,"accepts":["aa","bb"],"allow_default_approved":true,)"
-                R"("run_deadline_ms":172800000,"attempt_deadline_ms":5400000})");
+  CHECK(
+      json ==
+      R"({"entry":"main.sh","description":"Install","max_running":3,"accepts":["aa","bb"],"allow_default_approved":true,)"
+      R"("run_deadline_ms":172800000,"attempt_deadline_ms":5400000})");
   const auto back = manifest_of_json(json);
   CHECK(back.description == "Install");
   CHECK(back.allow_default_approved);
@@ -246,7 +253,8 @@ TEST_CASE("Manifests: what they say, and where they are wrong") {
 
   const auto wrong = [](const char* toml) { return std::get<Problem>(parse_manifest(toml, "w.toml")); };
   CHECK(wrong("description = \"x\"\n\nmax_runing = 3\n").code == "manifest_invalid");
-  CHECK(wrong("description = \"x\"\n\nmax_runing = 3\n").detail == "w.toml, line 3: unknown key max_runing: did you mean max_running?");
+  CHECK(wrong("description = \"x\"\n\nmax_runing = 3\n").detail ==
+        "w.toml, line 3: unknown key max_runing: did you mean max_running?");
   CHECK(wrong("max_running = -1\n").detail.starts_with("w.toml, line 1: max_running is a number"));
   CHECK(wrong("max_running = \"3\"\n").detail.starts_with("w.toml, line 1: max_running is a number"));
   CHECK(wrong("\naccepts = \"a\"\n").detail == "w.toml, line 2: accepts is a list of texts");
