@@ -99,6 +99,15 @@ inline constexpr int kNativeRetries = 5;
 inline constexpr std::size_t kTreeBytes = 10 << 20;
 inline constexpr std::size_t kTreeFiles = 1'000;
 inline constexpr int kTreeReadTries = 3;
+
+// Configuration and command line.
+inline constexpr int kWorkersMost = 1'024;                  // a thread each: 24 MB of stacks touched
+inline constexpr std::int64_t kClientConnectMs = 5'000;     // an agent on this box answers in milliseconds
+inline constexpr std::int64_t kClientReadMs = 60'000;       // a sweep over a large file
+inline constexpr std::int64_t kClientPollMs = 20'000;       // one long poll: below what proxies cut (guess)
+inline constexpr std::int64_t kClientRestartMs = 60'000;    // a watcher outlives a restart of the agent
+inline constexpr std::int64_t kClientAgainMs = 200;         // between two tries to reach it
+inline constexpr std::size_t kClientAnswerBytes = 64 << 20; // a page of 200 steps with large results
 // clang-format on
 
 }  // namespace bide::limits

@@ -30,9 +30,9 @@ constexpr Verb kVerbs[] = {{"step", verb_step, false},       {"wait", verb_wait,
 // Verbs for operators. In an attempt those that change something would do it again at every replay.
 constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer", "cancel",
                                      "signal", "pause",   "resume", "retry",           "fork",   "rm"};
-constexpr const char* kReading[] = {"serve",   "runs",   "show",      "journal", "log", "watch",  "explain",
-                                    "inbox",   "events", "workflows", "sql",     "ui",  "doctor", "sweep",
-                                    "version", "help",   "--version", "--help",  "-h"};
+constexpr const char* kReading[] = {"serve",   "runs",       "show",      "journal",   "log",    "watch",  "explain",
+                                    "inbox",   "events",     "workflows", "sql",       "ui",     "doctor", "sweep",
+                                    "version", "completion", "help",      "--version", "--help", "-h"};
 
 template <class Names>
 bool is_among(std::string_view verb, const Names& names) {

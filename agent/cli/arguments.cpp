@@ -1,0 +1,295 @@
+#include "agent/cli/arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "agent/base/text.h"
+#include "agent/cli/cli.h"
+
+namespace bide::cli {
+namespace {
+
+std::string check_number(const std::string& text) {
+  const auto number = parse_number(text);
+  return number && *number > 0 ? "" : "\"" + text + "\" is no number, as bide runs and bide inbox show them";
+}
+
+CLI::Option* takes_id(CLI::App& app, Arguments& a, const char* what, const char* help) {
+  return app.add_option(what, a.id, help)->required()->check(check_number)->type_name("");
+}
+
+void for_serve(CLI::App& app, Arguments& a) {
+  app.add_option_function<std::string>(
+         "--config", [&a](const std::string& file) { a.config = file; }, "configuration file (TOML)")
+      ->type_name("FILE");
+  for (const ConfigFlag& flag : config_flags()) {
+    app.add_option_function<std::string>(
+           flag.flag, [&a, key = flag.key](const std::string& text) { a.flags.emplace_back(key, text); }, flag.help)
+        ->type_name(flag.value);
+  }
+  app.add_flag("--print-config", a.print_config, "show what is in force and where it comes from, and exit");
+}
+
+void for_run(CLI::App& app, Arguments& a) {
+  app.add_option("WORKFLOW", a.name, "name of the workflow")->required()->type_name("");
+  app.add_option("--input", a.input, "the input: JSON, @FILE, or - for stdin")->type_name("JSON");
+  app.add_option("--key", a.key, "start key: a second start with it is the same run")->type_name("K");
+  app.add_option("--mission", a.mission, "what the run is a part of")->type_name("M");
+  app.add_option_function<std::string>(
+         "--wait",
+         [&a](const std::string& text) {
+           a.wait = true;
+           if (text != "forever") a.wait_for = parse_duration(text);
+         },
+         "wait until it ends, at most for T; prints its result alone")
+      ->type_name("[T]");
+}
+
+void for_runs(CLI::App& app, Arguments& a) {
+  app.add_option("--status", a.status, "only those in this state")
+      ->type_name("S")
+      ->check(CLI::IsMember({"queued", "running", "waiting", "completed", "failed", "cancelled"}));
+  app.add_option("--workflow", a.workflow, "only those of this workflow")->type_name("W");
+  app.add_option("--mission", a.mission, "only those of this mission")->type_name("M");
+  app.add_option("--limit", a.limit, "how many, newest first")->type_name("N")->default_val(50)->check(check_number);
+}
+
+void for_a_run(CLI::App& app, Arguments& a) { takes_id(app, a, "RUN", "number of the run"); }
+void for_none(CLI::App&, Arguments&) {}
+
+void for_cancel(CLI::App& app, Arguments& a) {
+  for_a_run(app, a);
+  app.add_option("--reason", a.reason, "why; stands on the run")->type_name("T");
+}
+
+void for_signal(CLI::App& app, Arguments& a) {
+  for_a_run(app, a);
+  app.add_option("NAME", a.name, "name of the signal")->required()->type_name("");
+  app.add_option("JSON", a.value, "payload: JSON, @FILE, or - for stdin")->default_val("null")->type_name("");
+  app.add_option("--dedupe-key", a.dedupe_key, "a second signal with it is the same one")->type_name("K");
+}
+
+void for_decision(CLI::App& app, Arguments& a) {
+  takes_id(app, a, "WAIT", "number of the wait, as bide inbox shows it");
+  app.add_option("--comment", a.comment, "stands with the decision")->type_name("T");
+  app.add_option("--if-match", a.if_match, "decide only if this is still what is asked")->type_name("ETAG");
+}
+
+void for_changes(CLI::App& app, Arguments& a) {
+  for_decision(app, a);
+  app.get_option("--comment")->required();
+}
+
+void for_answer(CLI::App& app, Arguments& a) {
+  takes_id(app, a, "WAIT", "number of the wait, as bide inbox shows it");
+  app.add_option("VALUE", a.value, "the answer: an option, JSON, or a text; for a step in doubt: ran, run or abort")
+      ->required()
+      ->type_name("");
+  app.add_option_function<std::string>(
+         "--result", [&a](const std::string& text) { a.result = text; },
+         "with ran: what the step would have given, JSON or @FILE")
+      ->type_name("V");
+  app.add_flag("--text", a.text, "VALUE is a text, also if it looks like JSON");
+  app.add_option("--if-match", a.if_match, "answer only if this is still what is asked")->type_name("ETAG");
+}
+
+void for_sql(CLI::App& app, Arguments& a) {
+  app.add_option("QUERY", a.value, "one or more statements; without it they are read from stdin")->type_name("");
+  app.add_option("--data", a.data_dir, "folder of the file")->type_name("DIR");
+}
+
+void for_completion(CLI::App& app, Arguments& a) {
+  app.add_option("SHELL", a.name, "the shell")->required()->type_name("")->check(CLI::IsMember({"bash"}));
+}
+
+struct Verb {
+  const char* name;
+  const char* does;
+  bool asks;  // the agent: takes --agent
+  void (*build)(CLI::App&, Arguments&);
+  const char* examples;
+};
+const Verb kVerbs[] = {
+    {"serve", "start the agent; everything has a default", false, for_serve,
+     "bide serve\nbide serve --data /srv/bide --listen none\nbide serve --print-config"},
+    {"run", "start a workflow; prints the run's number", true, for_run,
+     "bide run rollout --input '{\"url\":\"https://example.org/a\"}'\nbide run backup --input @job.json --key "
+     "2026-11-29\n"
+     "bide run report --wait 10m > report.json"},
+    {"runs", "list runs, newest first", true, for_runs,
+     "bide runs\nbide runs --status waiting\nbide runs --workflow rollout --json"},
+    {"show", "one run: state, input, result, what it waits for", true, for_a_run, "bide show 12\nbide show 12 --json"},
+    {"journal", "the steps of a run", true, for_a_run, "bide journal 12\nbide journal 12 --json"},
+    {"log", "what a run's program wrote", true, for_a_run, "bide log 12"},
+    {"explain", "why a run does not move, and what unblocks it", true, for_a_run, "bide explain 12"},
+    {"cancel", "cancel a run", true, for_cancel, "bide cancel 12\nbide cancel 12 --reason 'wrong file'"},
+    {"retry", "run a failed run again; completed steps stay", true, for_a_run, "bide retry 12"},
+    {"signal", "send a run a signal", true, for_signal,
+     "bide signal 12 uploaded\nbide signal 12 price '{\"eur\":40}' --dedupe-key order-7"},
+    {"inbox", "what waits for a person", true, for_none, "bide inbox\nbide inbox --json"},
+    {"approve", "approve what is asked", true, for_decision, "bide approve 7\nbide approve 7 --comment 'seen the sum'"},
+    {"deny", "deny it", true, for_decision, "bide deny 7 --comment 'not on a Friday'"},
+    {"request-changes", "send it back with a comment", true, for_changes,
+     "bide request-changes 7 --comment 'smaller batches'"},
+    {"answer", "answer a question, or say what became of a step in doubt", true, for_answer,
+     "bide answer 7 yes\nbide answer 7 '{\"keep\":3}'\nbide answer 8 ran --result '\"abc\"'   it did run, with this "
+     "result\n"
+     "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  fail the step"},
+    {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
+    {"sql", "the agent's file, read-only", false, for_sql,
+     "bide sql 'SELECT id, status FROM runs ORDER BY id DESC LIMIT 5'\nbide sql < report.sql"},
+    {"ui", "a link to the page, for one use within a minute", true, for_none, "bide ui"},
+    {"version", "versions of bide, its file and SQLite", false, for_none, "bide version --json"},
+    {"completion", "the script that completes bide's words in a shell", false, for_completion,
+     "bide completion bash > /etc/bash_completion.d/bide"},
+};
+constexpr const char* kWorkflowVerbs[] = {"input", "progress", "result", "sleep", "step", "value", "wait"};
+
+const Verb* find_verb(const std::string& name) {
+  const auto* found =
+      std::find_if(std::begin(kVerbs), std::end(kVerbs), [&](const Verb& verb) { return verb.name == name; });
+  return found == std::end(kVerbs) ? nullptr : found;
+}
+
+std::unique_ptr<CLI::App> app_of(const Verb& verb, Arguments& a) {
+  auto app = std::make_unique<CLI::App>(verb.does, std::string("bide ") + verb.name);
+  app->get_formatter()->column_width(28);
+  app->set_help_flag("-h,--help", "this text");
+  verb.build(*app, a);
+  if (std::string(verb.name) != "serve" && std::string(verb.name) != "completion") {
+    app->add_flag("--json", a.json, "one JSON document instead of a table");
+  }
+  if (verb.asks) {
+    app->add_option("--agent", a.agent, "the agent's socket or URL; else BIDE_AGENT, else the usual socket")
+        ->type_name("A");
+  }
+  std::string examples = std::string("Examples:\n  ") + verb.examples;
+  for (std::size_t at = 0; (at = examples.find('\n', at + 11)) != std::string::npos;) examples.insert(at + 1, "  ");
+  app->footer(examples);
+  return app;
+}
+
+std::string all_help() {
+  std::string out = "bide: durable execution for one box.\nUsage: bide VERB …, and bide VERB --help for each.\n\n";
+  for (const Verb& verb : kVerbs) {
+    std::string name = verb.name;
+    name.resize(18, ' ');
+    out += "  " + name + verb.does + "\n";
+  }
+  out += "\nInside a workflow:\n  step wait sleep value input result progress\n";
+  out +=
+      "\nThe agent is found by --agent or BIDE_AGENT (a socket's path or a URL, with its token in BIDE_TOKEN).\n"
+      "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 still going, 6 no agent,\n"
+      "            7 cancelled, 10 denied, 11 changes requested, 12 expired.\n";
+  return out;
+}
+
+Ended misuse(const std::string& what, const std::string& verb) {
+  return {kUsage, "", "bide: " + what + "\n" + "hint: bide " + (verb.empty() ? "" : verb + " ") + "--help\n"};
+}
+
+Ended wrong_verb(const std::string& name) {
+  if (std::find(std::begin(kWorkflowVerbs), std::end(kWorkflowVerbs), name) != std::end(kWorkflowVerbs)) {
+    return {kUsage, "", "bide: " + name + " works inside a workflow: start one with bide run NAME\n"};
+  }
+  const std::string near = nearest(name, verb_names());
+  return misuse("there is no verb " + name + (near.empty() ? "" : "; did you mean bide " + near + "?"), "");
+}
+
+// "--wait" alone means for ever; what follows it belongs to it only if it is a length of time.
+std::vector<std::string> joined_wait(std::vector<std::string> words) {
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i] != "--wait") continue;
+    if (i + 1 < words.size() && parse_duration(words[i + 1])) {
+      words[i] += "=" + words[i + 1];
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    } else {
+      words[i] += "=forever";
+    }
+  }
+  return words;
+}
+
+Ended extras(const CLI::App& app, const std::string& verb) {
+  const std::vector<std::string> rest = app.remaining();
+  const auto flag =
+      std::find_if(rest.begin(), rest.end(), [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
+  if (flag == rest.end()) return misuse(verb + " does not take \"" + (rest.empty() ? "" : rest.front()) + "\"", verb);
+  const std::string name = flag->substr(0, flag->find('='));
+  const std::string near = nearest(name, flag_names(verb));
+  return misuse(verb + " has no flag " + name + (near.empty() ? "" : "; did you mean " + near + "?"), verb);
+}
+
+}  // namespace
+
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names(std::begin(kWorkflowVerbs), std::end(kWorkflowVerbs));
+  for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> flag_names(const std::string& name) {
+  const Verb* verb = find_verb(name);
+  std::vector<std::string> names;
+  if (verb == nullptr) return names;
+  Arguments ignored;
+  const auto app = app_of(*verb, ignored);
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& flag : option->get_lnames()) names.push_back("--" + flag);
+  }
+  return names;
+}
+
+std::string help_of(const std::string& name) {
+  const Verb* verb = find_verb(name);
+  if (verb == nullptr) return all_help();
+  Arguments ignored;
+  return app_of(*verb, ignored)->help();
+}
+
+std::optional<Ended> parse(const std::vector<std::string>& argv, Arguments& into) {
+  std::vector<std::string> words = argv;
+  // Flags of all verbs may come first.
+  std::vector<std::string> before;
+  while (!words.empty() && words.front().rfind("--", 0) == 0 && words.front() != "--help" &&
+         words.front() != "--version") {
+    const bool pair = words.front() == "--agent" && words.size() > 1;
+    if (!pair && words.front() != "--json" && words.front().rfind("--agent=", 0) != 0) break;
+    before.insert(before.end(), words.begin(), words.begin() + (pair ? 2 : 1));
+    words.erase(words.begin(), words.begin() + (pair ? 2 : 1));
+  }
+  if (words.empty()) return Ended{kUsage, "", all_help()};
+  std::string name = words.front();
+  words.erase(words.begin());
+  if (name == "--version") name = "version";
+  if (name == "--help" || name == "-h" || name == "help") {
+    const std::string about = words.empty() ? "" : words.front();
+    if (!about.empty() && find_verb(about) == nullptr) return wrong_verb(about);
+    return Ended{kDone, help_of(about), ""};
+  }
+  const Verb* verb = find_verb(name);
+  if (verb == nullptr) return wrong_verb(name);
+  into.verb = name;
+  words.insert(words.begin(), before.begin(), before.end());
+  if (name == "run") words = joined_wait(std::move(words));
+  const auto app = app_of(*verb, into);
+  try {
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+    app->parse(words);
+  } catch (const CLI::CallForHelp&) {
+    return Ended{kDone, app->help(), ""};
+  } catch (const CLI::ExtrasError&) {
+    return extras(*app, name);
+  } catch (const CLI::ParseError& error) {
+    // A flag that is not there may be why something else is missing: say that first.
+    if (!app->remaining().empty()) return extras(*app, name);
+    return misuse(name + ": " + error.what(), name);
+  }
+  if (into.wait && !into.wait_for && std::find(argv.begin(), argv.end(), "--wait") == argv.end()) {
+    return misuse("--wait takes a length of time, such as 10m", name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace bide::cli

@@ -1,0 +1,62 @@
+// Arguments: what was typed, as values. Parsing says what is wrong with the nearest right verb or flag. One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/time.h"
+#include "agent/config.h"
+
+namespace bide::cli {
+
+struct Arguments {
+  std::string verb;
+  // Of every verb that asks the agent.
+  std::string agent;  // --agent, or empty
+  bool json = false;
+
+  std::int64_t id = 0;  // RUN or WAIT
+  std::string name;     // WORKFLOW, the signal's NAME, SHELL of completion
+  std::string value;    // VALUE, the signal's JSON, QUERY
+  bool has_value = false;
+
+  std::string input = "{}";  // JSON, @FILE or -
+  std::string key;
+  std::string mission;
+  bool wait = false;
+  std::optional<DurationMs> wait_for;  // absent: as long as it takes
+
+  std::string status;  // filters of runs
+  std::string workflow;
+  int limit = 0;
+
+  std::string comment;
+  std::string if_match;
+  std::optional<std::string> result;  // answer ran --result
+  bool text = false;                  // answer --text
+  std::string reason;                 // cancel --reason
+  std::string dedupe_key;             // signal
+
+  std::optional<std::string> config;  // serve
+  Flags flags;
+  bool print_config = false;
+  std::string data_dir;  // sql --data
+};
+
+// What to print instead, when there is nothing to do: help on stdout, or a mistake on stderr.
+struct Ended {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+// argv without the program's name.
+[[nodiscard]] std::optional<Ended> parse(const std::vector<std::string>& argv, Arguments& into);
+
+// All verbs of bide, also those of workflows, sorted; and the flags of one ("--json"), for completion.
+[[nodiscard]] std::vector<std::string> verb_names();
+[[nodiscard]] std::vector<std::string> flag_names(const std::string& verb);
+[[nodiscard]] std::string help_of(const std::string& verb);  // empty: of bide itself
+
+}  // namespace bide::cli

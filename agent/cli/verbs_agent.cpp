@@ -1,0 +1,111 @@
+// The agent itself: serve, sweep, ui, version, completion.
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "agent/base/json.h"
+#include "agent/base/text.h"
+#include "agent/cli/verbs.h"
+#include "agent/version.h"
+#include "db/embedded.h"
+#include "db/shell.h"
+
+namespace bide::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+// The compiler, and what the checks cost.
+std::string build() {
+#ifdef NDEBUG
+  return std::string("release, GCC ") + __VERSION__;
+#else
+  return std::string("with assertions, GCC ") + __VERSION__;
+#endif
+}
+
+}  // namespace
+
+int verb_sweep(Session& session) {
+  const Reply reply = accepted(session.client.post("/v1/sweep", "{}"));
+  const Json report = Json::parse(reply.body);
+  const bool well = report.value("first_error", Json()).is_null();
+  if (session.arguments.json) {
+    print_json(session.console, reply.body);
+    return well ? kDone : kFailed;
+  }
+  Table table({"DUTY", "DONE", "ERROR"});
+  for (const Json& duty : report.value("duties", Json::array())) {
+    const Json error = duty.value("error", Json());
+    table.add({duty.value("name", ""), std::to_string(duty.value("done", std::int64_t{0})),
+               error.is_string() ? shortened(error.get<std::string>(), 100) : ""});
+  }
+  table.print(session.console);
+  return well ? kDone : kFailed;
+}
+
+int verb_ui(Session& session) {
+  const Reply reply = accepted(session.client.post("/v1/session/codes", "{}"));
+  if (session.arguments.json) {
+    print_json(session.console, reply.body);
+    return kDone;
+  }
+  const auto url = json::string_member(reply.body, "url");
+  if (!url) {
+    session.console.err
+        << "bide: the agent has no TCP listener for the page\nhint: bide serve --listen 127.0.0.1:7433\n";
+    return kFailed;
+  }
+  session.console.out << *url << "\n";
+  session.console.err << "for one use within " << json::int_member(reply.body, "seconds").value_or(60) << " s\n";
+  return kDone;
+}
+
+int verb_version(Console& console, const Arguments& arguments) {
+  const auto schema = static_cast<std::int64_t>(embedded_migrations().size());
+  const std::string sqlite = db::sqlite_version();
+  if (arguments.json) {
+    print_json(console, json::Writer()
+                            .begin_object()
+                            .member("bide", kVersion)
+                            .member("schema", schema)
+                            .member("sqlite", sqlite)
+                            .member("build", build())
+                            .end_object()
+                            .text());
+    return kDone;
+  }
+  console.out << "bide " << kVersion << ", schema " << schema << ", SQLite " << sqlite << ", " << build() << "\n";
+  return kDone;
+}
+
+int verb_completion(Console& console, const Arguments&) {
+  std::string verbs;
+  std::string cases;
+  for (const std::string& verb : verb_names()) {
+    verbs += (verbs.empty() ? "" : " ") + verb;
+    std::string flags;
+    for (const std::string& flag : flag_names(verb)) flags += (flags.empty() ? "" : " ") + flag;
+    if (!flags.empty()) cases += "    " + verb + ") words=\"" + flags + "\" ;;\n";
+  }
+  console.out << "# Completion of bide's verbs and flags in bash: source this file.\n"
+                 "_bide() {\n"
+                 "  local word=${COMP_WORDS[COMP_CWORD]} words=\n"
+                 "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+                 "    COMPREPLY=($(compgen -W \""
+              << verbs
+              << "\" -- \"$word\"))\n"
+                 "    return\n"
+                 "  fi\n"
+                 "  case ${COMP_WORDS[1]} in\n"
+              << cases
+              << "  esac\n"
+                 "  case $word in\n"
+                 "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+                 "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+                 "  esac\n"
+                 "}\n"
+                 "complete -F _bide bide\n";
+  return kDone;
+}
+
+}  // namespace bide::cli
