@@ -1,12 +1,28 @@
 #include "agent/flow/context.h"
 
 #include <exception>
+#include <stdexcept>
 #include <thread>
 
 #include "agent/base/json.h"
 #include "agent/flow/attempt_impl.h"
 
 namespace bide::flow {
+namespace {
+
+// What the author writes is checked before it becomes an intent: a name or a document that cannot be kept is the
+// workflow's error, not a fault of ours that is tried again for ever [D1, D5].
+void require_json(std::string_view what, const std::string& text) {
+  if (text.size() > limits::kDocumentBytes) throw std::invalid_argument(std::string(what) + " is over 1 MiB");
+  if (const auto refused = json::check(text)) throw std::invalid_argument(std::string(what) + " is not JSON: " + refused->why);
+}
+
+void require_ask(const std::string& name, const std::string& request) {
+  if (name.empty() || name.size() > limits::kNameBytes) throw std::invalid_argument("a name has 1 to 128 bytes");
+  require_json("the request of \"" + name + "\"", request);
+}
+
+}  // namespace
 
 StepFailed::StepFailed(std::string error_json)
     : std::runtime_error(json::string_member(error_json, "message").value_or(error_json)), error(std::move(error_json)) {}
@@ -35,6 +51,8 @@ std::string Context::step(const std::string& name, kernel::Effect effect, const 
   ask.timeout = options.timeout;
   ask.assume = options.assume;
   if (options.probe) ask.probe = "native";
+  require_ask(name, options.request);
+  if (options.assume) require_json("what is assumed of \"" + name + "\"", *options.assume);
   return run_effect(attempt_.begin_step(ask), run, options, effect);
 }
 
@@ -86,6 +104,7 @@ std::string Context::approval(const std::string& text, const ApprovalOptions& op
   ask.request = w.end_object().take();
   ask.timeout = options.timeout;
   if (options.fallback) ask.fallback = json::quote(*options.fallback);
+  require_ask(ask.name, ask.request);
   return take(attempt_.wait(ask));
 }
 
@@ -105,6 +124,8 @@ std::string Context::question(const std::string& text, const QuestionOptions& op
   ask.request = w.end_object().take();
   ask.timeout = options.timeout;
   ask.fallback = options.fallback;
+  require_ask(ask.name, ask.request);
+  if (ask.fallback) require_json("the default of \"" + ask.name + "\"", *ask.fallback);
   return take(attempt_.wait(ask));
 }
 
@@ -114,6 +135,7 @@ std::string Context::signal(const std::string& name, std::optional<DurationMs> t
   ask.kind = kernel::WaitKind::signal;
   ask.name = name;
   ask.timeout = timeout;
+  require_ask(ask.name, ask.request);
   return take(attempt_.wait(ask));
 }
 
@@ -127,7 +149,12 @@ void Context::sleep(DurationMs length) {
 }
 
 std::string Context::value(const std::string& name, const std::function<std::string()>& make) {
-  return take(attempt_.value(branch_, name, "", make));
+  require_ask(name, "null");
+  return take(attempt_.value(branch_, name, "", [&] {
+    std::string made = make();
+    require_json("the value \"" + name + "\"", made);
+    return made;
+  }));
 }
 
 TimeMs Context::now() {

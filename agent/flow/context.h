@@ -2,6 +2,7 @@
 //
 // Threads: one Context a branch; a branch is sequential. branches() runs several side by side.
 // Failures: StepFailed when a step finally failed (its error was recorded; code may catch it and go on).
+// std::invalid_argument for a name over 128 bytes or a document that is not JSON or over 1 MiB: nothing was asked.
 // AttemptClosed when the attempt is over (suspended, cancelled, lease lost, shutdown): let it pass. Code that swallows
 // it changes nothing: every later call throws it again, and what the code returns is ignored [A13].
 #pragma once

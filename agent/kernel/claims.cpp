@@ -32,12 +32,6 @@ bool suspect_runs(db::ReadTx& tx) {
   return q.next();
 }
 
-int running_of(db::ReadTx& tx, WorkflowId workflow) {
-  db::Query q(tx, "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = ?");
-  q.bind(workflow);
-  return static_cast<int>(q.one().integer(0));
-}
-
 // Two statements, each a seek: one with "?2 IS NULL OR priority < ?2" would step over every sleeping run.
 std::optional<std::int64_t> next_priority(db::ReadTx& tx, VersionId pinned, std::optional<std::int64_t> below) {
   if (!below) {
@@ -93,6 +87,12 @@ Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs 
 }
 
 }  // namespace
+
+int running_of(db::ReadTx& tx, WorkflowId workflow) {
+  db::Query q(tx, "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = ?");
+  q.bind(workflow);
+  return static_cast<int>(q.one().integer(0));
+}
 
 std::vector<VersionId> queued_versions(db::ReadTx& tx) {
   std::vector<VersionId> versions;

@@ -34,6 +34,8 @@ using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
 // K1: cancelled runs first, then priority, run_at, id. A guarded UPDATE; its row count decides.
 [[nodiscard]] ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now);
 
+// How many runs of a workflow are running, for its limit.
+[[nodiscard]] int running_of(db::ReadTx& tx, WorkflowId workflow);
 // Whether K1, K6 or K7 keep this run from being claimed though it be due: paused, of an unknown version, its workflow
 // at its limit, suspect beside another suspect, or with a process of an earlier attempt.
 [[nodiscard]] bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run);

@@ -159,6 +159,11 @@ DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::stri
   return insert_wait(tx, fence.run, step, WaitKind::reconcile, row->name, w.text(), std::nullopt, now);
 }
 
+bool expiry_due(db::ReadTx& tx, TimeMs now) {
+  db::Query q(tx, "SELECT 1 FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer' AND resolve_by <= ? LIMIT 1");
+  return q.bind(now).next();
+}
+
 std::vector<WaitExpired> expire_waits(db::Tx& tx, int limit, TimeMs now) {
   std::vector<WaitRow> due;
   {

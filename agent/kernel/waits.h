@@ -100,6 +100,8 @@ using NamedOutcome = std::variant<WaitResolved, VoteCounted, SameDecision, Decis
 [[nodiscard]] NamedOutcome resolve_named(db::Tx& tx, RunId run, std::string_view name, const Decision& decision,
                                          std::string_view body, const Principal& by, TimeMs now);
 
+// Whether expire_waits would find one.
+[[nodiscard]] bool expiry_due(db::ReadTx& tx, TimeMs now);
 // A4: pending waits (not timers) whose deadline has passed; at most `limit`, oldest deadline first.
 struct WaitExpired {
   RunId run;

@@ -12,9 +12,7 @@ bool at_capacity(db::ReadTx& tx, const Executor& executor, RunId run) {
   const auto row = kernel::read_run(tx, run);
   if (!row) return false;
   const int limit = executor.rules().max_running(row->workflow);
-  if (limit <= 0) return false;
-  db::Query q(tx, "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = ?");
-  return q.bind(row->workflow).one().integer(0) >= limit;
+  return limit > 0 && kernel::running_of(tx, row->workflow) >= limit;
 }
 
 // "held by pid 812 tar" → 812, "tar"

@@ -73,11 +73,7 @@ std::int64_t Sweep::expire(TimeMs) {
   if (store_.clock().held()) return 0;
   std::int64_t done = 0;
   for (;;) {
-    const bool due = store_.read([&](db::ReadTx& tx) {
-      db::Query q(tx,
-                  "SELECT 1 FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer' AND resolve_by <= ? LIMIT 1");
-      return q.bind(store_.now()).next();
-    });
+    const bool due = store_.read([&](db::ReadTx& tx) { return kernel::expiry_due(tx, store_.now()); });
     if (!due || closing_.load()) return done;
     const auto expired = store_.write([](db::Tx& tx) { return kernel::expire_waits(tx, limits::kSweepPage, tx.now()); });
     for (const auto& one : expired) {

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "agent/base/json.h"
+#include "agent/base/limits.h"
 #include "tests/support/rig.h"
 
 using namespace bide;
@@ -211,4 +212,48 @@ TEST_CASE("[N46] empty and odd results come back as they were") {
   }
   CHECK(effects == 2 * static_cast<int>(results.size()));
   CHECK(rig.run(run).result == results[6]);
+}
+
+TEST_CASE("what native code asks is checked before it is an intent") {
+  struct Bad {
+    const char* what;
+    std::function<void(flow::Context&)> ask;
+  };
+  const auto never = [](const flow::EffectInfo&) -> std::string {
+    FAIL("the effect ran");
+    return "";
+  };
+  const auto with_request = [&](std::string request) {
+    return [=](flow::Context& c) {
+      flow::StepOptions options;
+      options.request = request;
+      (void)c.step("pay", Effect::pure, never, options);
+    };
+  };
+  const std::vector<Bad> all = {
+      {"not JSON", with_request("{amount: 7}")},
+      {"too large [N88]", with_request('"' + std::string(limits::kDocumentBytes, 'x') + '"')},
+      {"long name", [&](flow::Context& c) { (void)c.step(std::string(129, 'n'), Effect::pure, never); }},
+      {"no name", [&](flow::Context& c) { (void)c.step("", Effect::pure, never); }},
+      {"data",
+       [](flow::Context& c) {
+         flow::ApprovalOptions options;
+         options.data = "{";
+         (void)c.approval("go on?", options);
+       }},
+      {"value", [](flow::Context& c) { (void)c.value("v", [] { return std::string("nope"); }); }},
+  };
+  for (const Bad& bad : all) {
+    CAPTURE(bad.what);
+    test::Rig rig;
+    rig.add("flow", [&](flow::Context& c) {
+      bad.ask(c);
+      return std::string("null");
+    });
+    const RunId run = rig.start("flow");
+    rig.drive();
+    REQUIRE(rig.run(run).status == RunStatus::failed);
+    CHECK(json::string_member(*rig.run(run).error, "code") == "WorkflowError");
+    CHECK(rig.journal(run).empty());
+  }
 }

@@ -49,6 +49,8 @@ const std::vector<Picker>& pickers() {
              tx, rules, [](WorkflowId) { return true; }, 0);
        }},
       {"running_page", [](KernelFixture&, db::Tx& tx) { (void)running_page(tx, RunId(7), 100); }},
+      {"expiry_due", [](KernelFixture&, db::Tx& tx) { (void)expiry_due(tx, tx.now()); }},
+      {"previous_alive_due", [](KernelFixture&, db::Tx& tx) { (void)previous_alive_due(tx, tx.now()); }},
       {"expire_waits", [](KernelFixture&, db::Tx& tx) { (void)expire_waits(tx, 100, tx.now()); }},
       {"next_due", [](KernelFixture&, db::Tx& tx) { (void)next_due(tx); }},
       {"due_redrives", [](KernelFixture&, db::Tx& tx) { (void)due_redrives(tx, 100, tx.now()); }},
