@@ -85,11 +85,12 @@ void Table::print(Console& console) const {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
   }
   const auto line = [&](const std::vector<std::string>& cells, bool head) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const bool last = i + 1 == cells.size();
-      const std::string cell = last ? cells[i] : padded(cells[i], widths[i]);
+    std::size_t last = cells.size();  // nothing is written after the last cell that has something
+    while (last > 1 && cells[last - 1].empty()) --last;
+    for (std::size_t i = 0; i < last; ++i) {
+      const bool ends = i + 1 == last;
       const Style style = head ? Style::dim : i == status_ ? style_of(cells[i]) : Style::plain;
-      console.out << console.paint(style, cell) << (last ? "\n" : "  ");
+      console.out << console.paint(style, ends ? cells[i] : padded(cells[i], widths[i])) << (ends ? "\n" : "  ");
     }
   };
   line(heads_, true);

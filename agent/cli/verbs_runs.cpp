@@ -65,7 +65,8 @@ int verb_runs(Session& session) {
   }
   Table table({"RUN", "WORKFLOW", "STATUS", "CREATED", "KEY", "WHY"});
   table.paint_column(2);
-  for (const Json& run : Json::parse(body)["items"]) {
+  const Json list = Json::parse(body);
+  for (const Json& run : list["items"]) {
     const Json& error = run["error"];
     const std::string why = error.is_object() ? text_of(error, "code") : text_of(run, "reason");
     table.add({number_of(run, "id"), shortened(text_of(run, "workflow"), 32), text_of(run, "status"),
@@ -118,7 +119,8 @@ int verb_journal(Session& session) {
   }
   Table table({"SEQ", "NAME", "KIND", "EFFECT", "STATUS", "RAN", "UPDATED", "OUTCOME"});
   table.paint_column(4);
-  for (const Json& step : Json::parse(body)["items"]) {
+  const Json list = Json::parse(body);
+  for (const Json& step : list["items"]) {
     const Json& outcome = step["error"].is_null() ? step["result"] : step["error"];
     std::string text = outcome.is_null() ? "" : outcome.is_string() ? outcome.get<std::string>() : outcome.dump();
     table.add({number_of(step, "seq"), shortened(text_of(step, "name"), 32), text_of(step, "kind"),

@@ -68,7 +68,8 @@ int verb_inbox(Session& session) {
     return kDone;
   }
   Table table({"WAIT", "RUN", "WORKFLOW", "KIND", "UNTIL", "ASKS", "TYPE"});
-  for (const Json& wait : Json::parse(body)["items"]) {
+  const Json list = Json::parse(body);
+  for (const Json& wait : list["items"]) {
     const std::string id = std::to_string(wait["id"].get<std::int64_t>());
     const std::string kind = text_of(wait, "kind");
     table.add({id, std::to_string(wait["run"].get<std::int64_t>()), shortened(text_of(wait, "workflow"), 24), kind,
