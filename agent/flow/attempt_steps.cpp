@@ -72,7 +72,11 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
     const std::uint64_t seen = changes_;
     refresh_locked(guard);
     if (entry.turn != turn) return Closed{Closing::open};  // a newer connection of the same verb has it
-    if (entry.executing && !entry.probed) return execution_of(entry);
+    if (entry.executing && !entry.probed) {
+      if (!entry.starting) return execution_of(entry);
+      changed_.wait(guard);
+      continue;
+    }
     if (closing_ != Closing::open) return closed_outcome(entry);
     switch (entry.row.status) {
       case kernel::StepStatus::completed:
@@ -131,6 +135,15 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   if (closing_ != Closing::open || cancelled_) return closed_outcome(entry);
   ++executing_;
   entry.executing = true;
+  entry.starting = true;
+  struct Begun {
+    Entry& entry;
+    Condition& changed;
+    ~Begun() {
+      entry.starting = false;
+      changed.notify_all();
+    }
+  } begun{entry, changed_};
   entry.verb_pid = caller.pid;
   entry.row.nonce = random_.uid();
   bool held = true;

@@ -22,6 +22,7 @@ struct Entry {
   bool visited = false;    // asked for by this attempt
   bool open = false;       // an operation of this attempt is in progress on it
   bool executing = false;  // its effect runs
+  bool starting = false;   // executing, but its intent may not be durable yet: nobody may begin [J1]
   int turn = 0;            // of the connection that waits on it: a newer one of the same verb takes over
   bool probed = false;     // its probe was asked in this attempt
   StepAsk ask;             // as this attempt asked

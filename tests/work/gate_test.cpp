@@ -208,7 +208,11 @@ TEST_CASE("[N63] cancel cuts an inline sleep short") {
     rig.drive(1);
     over = true;
   });
-  REQUIRE(see_wait(rig, run));
+  const auto sleeps = [&] {
+    const auto attempt = rig.executor->attempt(run);
+    return attempt && attempt->open_calls().size() == 1;
+  };
+  eventually(sleeps, "the attempt is inside its sleep");
   CHECK_FALSE(over);
   CHECK(verdict(rig.cancel(run)) == "told");
   // The clock stands still: nothing but the cancel can end the sleep.
@@ -274,6 +278,43 @@ TEST_CASE("[N63] cancel and an answer both there: cancelled, in either order and
       if (step.kind == kernel::StepKind::approval) CHECK(step.status == StepStatus::cancelled);
     }
   }
+}
+
+TEST_CASE("[N63] cancel and an answer both there, and the attempt looks before the bell of either") {
+  Rig rig(Rig::Mode::threaded);
+  std::atomic<int> after{0};
+  std::atomic<bool> release{false};
+  rig.add("flow", [&](flow::Context& c) {
+    c.branches({
+        [&](flow::Context& b) {
+          b.approval("?");
+          return b.step("after", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
+        },
+        [&](flow::Context& b) {
+          return b.step("hold", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) {
+            wait_for(release);
+            return std::string("1");
+          });
+        },
+    });
+    return std::string("1");
+  });
+  const RunId run = rig.start("flow");
+  std::jthread worker([&] { rig.drive(1); });
+  const auto both = [&] {
+    const auto attempt = rig.executor->attempt(run);
+    return attempt && attempt->open_calls().size() == 2;
+  };
+  eventually(both, "one branch waits, the other executes");
+  const auto decision = std::get<kernel::Decision>(kernel::parse_decision(kApproved));
+  const WaitId wait = rig.waits(run).front().id;
+  (void)rig.store->write([&](db::Tx& tx) { return kernel::resolve_wait(tx, wait, decision, Rig::person(), tx.now()); });
+  (void)rig.store->write([&](db::Tx& tx) { return kernel::cancel_run(tx, run, "ada", "", tx.now()); });
+  release = true;  // the end of this step is what makes the other branch look
+  worker.join();
+  CHECK(rig.run(run).status == RunStatus::cancelled);
+  CHECK(after == 0);
+  CHECK(rig.count_events(run, "step.completed") == 1);  // of the step that was in flight
 }
 
 TEST_CASE("[N92] native code with catch (...) around a wait: nothing of it runs after the suspension") {
