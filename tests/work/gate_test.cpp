@@ -291,10 +291,11 @@ TEST_CASE("[N63] cancel and an answer both there, and the attempt looks before t
           return b.step("after", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
         },
         [&](flow::Context& b) {
-          return b.step("hold", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) {
+          b.step("hold", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) {
             wait_for(release);
             return std::string("1");
           });
+          return b.step("next", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
         },
     });
     return std::string("1");
@@ -310,7 +311,7 @@ TEST_CASE("[N63] cancel and an answer both there, and the attempt looks before t
   const WaitId wait = rig.waits(run).front().id;
   (void)rig.store->write([&](db::Tx& tx) { return kernel::resolve_wait(tx, wait, decision, Rig::person(), tx.now()); });
   (void)rig.store->write([&](db::Tx& tx) { return kernel::cancel_run(tx, run, "ada", "", tx.now()); });
-  release = true;  // the end of this step is what makes the other branch look
+  release = true;  // the end of this step is what makes both branches look
   worker.join();
   CHECK(rig.run(run).status == RunStatus::cancelled);
   CHECK(after == 0);
