@@ -9,6 +9,7 @@
 
 #include "agent/base/errors.h"
 #include "agent/base/json.h"
+#include "agent/base/text.h"
 #include "agent/cli/arguments.h"
 #include "agent/cli/verbs.h"
 
@@ -58,7 +59,9 @@ int refused(Console& console, const Arguments& arguments, const Reply& reply) {
     console.err << "  at \"" << printable(json::string_member(*at, "pointer").value_or(""))
                 << "\": " << printable(json::string_member(*at, "detail").value_or("")) << "\n";
   }
-  const std::string hint = json::string_member(reply.body, "hint").value_or("");
+  std::string hint = json::string_member(reply.body, "hint").value_or("");
+  if (hint.empty() && reply.status == 401)
+    hint = "put a token into BIDE_TOKEN; the first one lies in admin.token, in the agent's folder";
   if (!hint.empty()) console.err << "hint: " << printable(hint) << "\n";
   const bool of_a_key = code == "idempotency_conflict" || code == "start_key_conflict" || code == "dedupe_conflict";
   if (reply.status == 404) return kNotFound;
@@ -75,7 +78,7 @@ int dispatch(Console& console, const Arguments& arguments) {
     if (arguments.verb != verb.name) continue;
     const char* token = std::getenv("BIDE_TOKEN");
     SystemRandom random;
-    Client client(agent_address(arguments), token == nullptr ? "" : token, random);
+    Client client(agent_address(arguments), std::string(trim(token == nullptr ? "" : token)), random);
     Session session{console, arguments, client};
     return verb.run(session);
   }
