@@ -1,1 +1,197 @@
+#include "agent/service.h"
 
+#include <pwd.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "agent/base/clock.h"
+#include "agent/base/hash.h"
+#include "agent/base/log.h"
+#include "agent/base/process_tree.h"
+#include "agent/base/random.h"
+#include "agent/kernel/tokens.h"
+#include "agent/version.h"
+#include "agent/work/commands.h"
+#include "agent/work/executor.h"
+#include "agent/work/feed.h"
+#include "agent/work/program_driver.h"
+#include "agent/work/program_files.h"
+#include "agent/work/programs.h"
+#include "agent/work/sweep.h"
+#include "db/store.h"
+#include "web/auth.h"
+#include "web/listener.h"
+#include "web/routes.h"
+#include "web/server.h"
+
+namespace bide {
+namespace {
+
+namespace fs = std::filesystem;
+
+db::StoreOptions store_options(const Config& config, work::Feed& feed) {
+  db::StoreOptions options;
+  options.directory = config.data_dir;
+  options.durability = config.durability;
+  options.after_batch = [&feed] { feed.notify(); };
+  return options;
+}
+
+work::ExecutorOptions executor_options(const Config& config) {
+  work::ExecutorOptions options;
+  options.workers = config.workers;
+  options.inline_sleep = config.inline_sleep;
+  return options;
+}
+
+// The static front lies beside the agent: it is what programs find as `bide`.
+std::string verb_executable() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return (error ? fs::path("bide") : self.parent_path() / "bide").string();
+}
+
+work::ProgramSettings program_settings(const Config& config) {
+  work::ProgramSettings settings;
+  settings.directory = config.data_dir;
+  settings.socket = config.socket;
+  settings.verb_executable = verb_executable();
+  if (!config.path.empty()) settings.path = config.path;
+  const passwd* user = ::getpwuid(::getuid());
+  settings.home = user == nullptr ? "/" : user->pw_dir;
+  settings.user = user == nullptr ? std::to_string(::getuid()) : user->pw_name;
+  return settings;
+}
+
+std::string page_url(const std::optional<web::Listener>& tcp) { return tcp ? "http://" + tcp->name() + "/" : ""; }
+
+}  // namespace
+
+struct Service::Parts {
+  Parts(Config given, flow::Registry workflows)
+      : config(std::move(given)),
+        registry(std::move(workflows)),
+        store(store_options(config, feed), clock),
+        executor(store, random, registry, executor_options(config)),
+        sweep(store, executor),
+        files(config.workflows_dir, clock),
+        programs(store, files, config.data_dir + "/versions"),
+        driver(store, random, spawner, program_settings(config), [this](const kernel::VersionRow& v) { return programs.lay_out(v); }),
+        commands(store, random, executor, sweep, feed, [this](const std::string& name) { return find(name); }),
+        sessions(clock, random),
+        auth(::getuid()) {}
+
+  std::variant<work::Startable, Problem> find(const std::string& name) {
+    for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
+      if (it->name != name) continue;
+      const auto version = store.read([&](db::ReadTx& tx) { return kernel::find_version(tx, name, it->version); });
+      return work::Startable{store.read([&](db::ReadTx& tx) { return kernel::read_version(tx, *version)->workflow; }), *version};
+    }
+    return programs.find(name);
+  }
+  void wire();
+  void open_door();
+
+  const Config config;
+  const flow::Registry registry;
+  SystemClock clock;
+  SystemRandom random;
+  work::Feed feed;
+  db::Store store;
+  work::Executor executor;
+  work::Sweep sweep;
+  work::SystemSpawner spawner;
+  work::ProgramFiles files;
+  work::Programs programs;
+  work::ProgramDriver driver;
+  work::Commands commands;
+  web::Sessions sessions;
+  web::Auth auth;
+  web::Router router;
+  std::optional<web::Ports> ports;
+  std::optional<web::Server> server;  // last: its threads use all of the above
+};
+
+void Service::Parts::wire() {
+  programs.set_driver(&driver);
+  executor.set_program_driver(&driver);
+  executor.set_due_bell([this] { sweep.ring(); });
+  executor.register_workflows();
+  driver.set_stopped_bell([this] { executor.ring(); });
+  sweep.add("processes", [this](TimeMs now) { return driver.sweep_processes(now); });
+  sweep.add_look([this](TimeMs now) { return driver.look_again(now); });
+}
+
+void Service::Parts::open_door() {
+  const std::string token = web::ensure_admin_token(config.data_dir + "/admin.token", random);
+  store.write([&](db::Tx& tx) { kernel::ensure_token(tx, {"admin", sha256(token), "admin"}, tx.now()); });
+  std::vector<web::TokenRow> rows;
+  for (const auto& t : store.read([&](db::ReadTx& tx) { return kernel::valid_tokens(tx, store.now()); })) {
+    rows.push_back({t.name, t.hash, web::parse_scopes(t.scopes).value_or(0)});
+  }
+  auth.set_tokens(std::move(rows));
+  auth.set_sessions(&sessions);
+  auth.set_attempt_of_process([this](pid_t pid) -> std::optional<RunId> {
+    const auto found = attempt_of(pid);
+    if (!found || found->agent != config.socket) return std::nullopt;
+    const AttemptMark mark = attempt_mark(found->agent, found->token);
+    return RunId(mark.run);
+  });
+  web::Listener socket = web::Listener::unix_socket(config.socket);
+  std::optional<web::Listener> tcp;
+  if (!config.listen.empty()) tcp.emplace(web::Listener::tcp(config.listen));
+  const std::string logs = config.data_dir + "/logs/";
+  ports.emplace(web::Ports{commands, clock, random, sessions, kVersion, page_url(tcp),
+                           [logs](RunId run) { return logs + std::to_string(run.value) + ".log"; },
+                           [this]() -> std::string { return store.clock().held() ? "clock_held" : ""; }});
+  web::add_routes(router, *ports);
+  server.emplace(router, auth, clock);
+  log::info("agent.listening", {{"socket", socket.name()}, {"tcp", tcp ? tcp->name() : "off"}});
+  server->listen(std::move(socket));
+  if (tcp) server->listen(std::move(*tcp));
+}
+
+Service::Service(Config config, flow::Registry registry) : parts_(std::make_unique<Parts>(std::move(config), std::move(registry))) {}
+Service::~Service() = default;
+
+void Service::start() {
+  parts_->wire();
+  parts_->open_door();
+  parts_->sweep.start();  // its first pass takes over what the last process left [K4, W4]
+  parts_->executor.start();
+  parts_->server->start();
+  log::info("agent.ready", {{"data", parts_->config.data_dir}, {"version", kVersion}});
+}
+
+void Service::block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+void Service::wait_for_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  int signal = 0;
+  ::sigwait(&set, &signal);
+  log::info("agent.stopping", {{"signal", signal}});
+}
+
+bool Service::stop() {
+  parts_->sweep.stop();
+  // Programs' verbs speak to us until their steps have ended: the door closes after the executor.
+  const bool ended = parts_->executor.stop();
+  parts_->feed.close();
+  parts_->server->stop();
+  parts_->store.close();
+  log::info("agent.stopped", {{"clean", ended ? 1 : 0}});
+  return ended;
+}
+
+}  // namespace bide

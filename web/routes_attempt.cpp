@@ -300,6 +300,17 @@ std::optional<std::string> ends_run(const flow::WaitAsk& ask, const flow::Outcom
   return error.member_raw("decision", settled->result).end_object().take();
 }
 
+// A program gets the bare answer, or the signal's payload; who gave it, and when, is in the journal.
+flow::Outcome bare(const flow::WaitAsk& ask, flow::Outcome outcome) {
+  auto* settled = std::get_if<flow::Settled>(&outcome);
+  if (settled == nullptr) return outcome;
+  std::optional<std::string> value;
+  if (ask.kind == kernel::WaitKind::question) value = json::member(settled->result, "answer");
+  if (ask.kind == kernel::WaitKind::signal) value = json::member(settled->result, "payload");
+  if (value) settled->result = std::move(*value);
+  return outcome;
+}
+
 Response wait(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
@@ -311,7 +322,7 @@ Response wait(Ports& ports, Request& request) {
   return asked(attempt, request, [&](const flow::Caller& caller) -> flow::Outcome {
     flow::Outcome outcome = attempt.wait(ask, caller);
     const auto error = tried ? std::nullopt : ends_run(ask, outcome);
-    return error ? flow::Outcome(attempt.end(*error)) : outcome;
+    return error ? flow::Outcome(attempt.end(*error)) : bare(ask, std::move(outcome));
   });
 }
 
