@@ -1,8 +1,11 @@
 // bide serve: the agent itself, until SIGTERM or SIGINT.
+#include <unistd.h>
+
 #include <ostream>
 
 #include "agent/base/log.h"
 #include "agent/cli/verbs.h"
+#include "agent/service.h"
 
 namespace bide::cli {
 
@@ -13,8 +16,13 @@ int verb_serve(Console& console, const Arguments& arguments) {
     return kDone;
   }
   log::set_level(loaded.config.log_level);
-  console.err << "bide: this build has no service\n";
-  return kFailed;
+  Service::block_signals();
+  Service service(loaded.config, flow::Registry());
+  service.start();
+  service.wait_for_signal();
+  // Code that ignores the stop would hold the destructors for ever; what is durable is so by its COMMIT.
+  if (!service.stop()) ::_exit(kDone);
+  return kDone;
 }
 
 }  // namespace bide::cli
