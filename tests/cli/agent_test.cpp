@@ -237,6 +237,22 @@ TEST_CASE("cli: a watcher outlives the agent") {
   CHECK(exit->code == 0);
 }
 
+TEST_CASE("cli: over TCP a token is needed, and said to be") {
+  Box box;
+  const std::string link = box.bide({"ui"}).out;
+  const std::string url = link.substr(0, link.find('#'));
+  const Finished without = box.bide({"runs", "--agent", url});
+  CHECK(without.exit.code == 1);
+  CHECK(without.err.find("bide: unauthorized: ") == 0);
+  CHECK(without.err.find("BIDE_TOKEN") != std::string::npos);
+  Command with = box.command({"run", "hello", "--agent", url, "--wait"});
+  with.env.emplace_back("BIDE_TOKEN", read_file(box.data() + "/admin.token"));
+  const Finished done = run(with);
+  INFO(done.err);
+  CHECK(done.exit.code == 0);
+  CHECK(Json::parse(done.out) == Json{{"text", "hello"}});
+}
+
 TEST_CASE("cli: a second agent on the folder ends within a second and names the first") {
   Box box;
   const auto begin = std::chrono::steady_clock::now();
