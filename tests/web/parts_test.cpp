@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -192,6 +193,25 @@ TEST_CASE("problems: the document says what happened, what to do and where to re
   CHECK(document["errors"][0]["pointer"] == "/input/a");
   CHECK(document["nearest"] == "rollout");
   CHECK(problem_response(problem("no_such_code_ever", "x")).status == 500);
+}
+
+TEST_CASE("problems: every code that stands in the sources is in the table") {
+  const std::string mark = "problem(\"";
+  int found = 0;
+  for (const char* folder : {"agent", "db", "web"}) {
+    for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(BIDE_SOURCE_DIR "/") + folder)) {
+      if (file.path().extension() != ".cpp") continue;
+      const std::string text = read_file(file.path());
+      for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+        const std::size_t begin = at + mark.size();
+        const std::string code = text.substr(begin, text.find('"', begin) - begin);
+        INFO(file.path().string() << ": " << code);
+        CHECK(problem_kind(code).code == code);
+        ++found;
+      }
+    }
+  }
+  CHECK(found > 40);
 }
 
 TEST_CASE("problems: each code has a page, as HTML and as JSON") {
