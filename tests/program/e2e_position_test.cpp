@@ -1,0 +1,97 @@
+// Positions of a program's entries when things run at once and come back in another order [V3], on a whole agent.
+#include <catch2/catch.hpp>
+
+#include <set>
+#include <sstream>
+
+#include "tests/program/e2e_box.h"
+
+namespace bide::test {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("[N109] e2e: xargs -P4 with --key: each item once, the same results at replay [V3]") {
+  Box box;
+  box.program("convert",
+              "seq 1 12 | xargs -P4 -I{} bide step conv --key {} -- sh -c 'echo \"$2\" >> \"$1\"; echo \"got $2\"' conv "
+              "$OUT/conv {} > $OUT/seen.$$\n"
+              "sort $OUT/seen.$$ > $OUT/sorted; echo attempt >> $OUT/attempts\n"
+              "bide wait approval 'All?'\n"
+              "bide result n:=$(wc -l < $OUT/sorted)\n");
+  const std::string run = box.start("convert");
+  box.suspended(run);
+  const std::string first = box.text("sorted");
+  box.restart();
+  box.decide(run, "approve");
+  CHECK(box.comes_to(run, "completed")["result"] == Json{{"n", 12}});
+  CHECK(box.lines("attempts") == 2);
+  CHECK(box.text("sorted") == first);
+  CHECK(first.find("got 7\n") != std::string::npos);
+  std::istringstream effects(box.text("conv"));
+  std::multiset<std::string> items;
+  for (std::string item; std::getline(effects, item);) items.insert(item);
+  CHECK(items.size() == 12);
+  CHECK(std::set<std::string>(items.begin(), items.end()).size() == 12);
+}
+
+TEST_CASE("[N109] e2e: two open steps that nothing tells apart: AmbiguousPosition [V3]") {
+  Box box;
+  box.program("twins",
+              "for i in 1 2; do\n"
+              "  bide step same -- sh -c 'echo x >> \"$1\"/same; until [ -e \"$1\"/go ]; do sleep 0.02; done' same $OUT &\n"
+              "done\nwait\necho after >> $OUT/after\n",
+              "");
+  const std::string run = box.start("twins");
+  eventually([&] { return box.bide({"explain", run}).out.find("AmbiguousPosition") != std::string::npos ||
+                          !box.show(run)["error"].is_null(); },
+             [&] { return "the end is written: " + box.show(run).dump(1) + box.bide({"explain", run}).out; });
+  eventually([&] { return box.lines("same") == 1; }, "one of them executes");
+  box.touch("go");  // the one that executes is let finish
+  const Json error = box.fails(run, "AmbiguousPosition");
+  CHECK(error["message"].get<std::string>().find("--key") != std::string::npos);
+  CHECK(box.lines("same") == 1);
+  CHECK(box.lines("after") == 0);
+  CHECK(box.json({"journal", run})["items"][0]["status"] == "completed");
+}
+
+TEST_CASE("[N109] e2e: a loop whose order changes: AmbiguousPosition, and nothing runs [V3]") {
+  Box box;
+  SECTION("equal arguments in other folders") {
+    box.program("loop",
+                "for d in $(cat $OUT/order); do\n"
+                "  mkdir -p $d; ( cd $d; bide step build -- sh -c 'pwd >> \"$1\"' build $OUT/built )\n"
+                "done\nbide wait approval 'Go?'\necho after >> $OUT/after\n");
+  }
+  SECTION("other arguments") {
+    box.program("loop",
+                "for d in $(cat $OUT/order); do\n"
+                "  bide step build -- sh -c 'echo \"$2\" >> \"$1\"' build $OUT/built $d\n"
+                "done\nbide wait approval 'Go?'\necho after >> $OUT/after\n");
+  }
+  write_file(box.out("order"), "one two\n");
+  const std::string run = box.start("loop");
+  box.suspended(run);
+  CHECK(box.lines("built") == 2);
+  write_file(box.out("order"), "two one\n");
+  box.decide(run, "approve");
+  box.fails(run, "AmbiguousPosition");
+  CHECK(box.lines("built") == 2);
+  CHECK(box.lines("after") == 0);
+}
+
+TEST_CASE("[N109] e2e: a key that changes from attempt to attempt: NonDeterminism, and nothing is paid twice [V3]") {
+  Box box;
+  box.program("pays",
+              "bide step pay --key $$ -- sh -c 'echo paid >> \"$1\"' pay $OUT/paid\n"
+              "bide wait approval 'Go?'\necho after >> $OUT/after\n");
+  const std::string run = box.start("pays");
+  box.suspended(run);
+  CHECK(box.lines("paid") == 1);
+  box.decide(run, "approve");
+  const Json error = box.fails(run, "NonDeterminism");
+  CHECK(error["message"].get<std::string>().find("the key or name was ") != std::string::npos);
+  CHECK(box.lines("paid") == 1);
+  CHECK(box.lines("after") == 0);
+}
+
+}  // namespace bide::test
