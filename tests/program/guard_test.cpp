@@ -179,7 +179,7 @@ struct ForeignAgent {
     REQUIRE(::mkfifo(dir.str("tell").c_str(), 0600) == 0);
     test::Command command;
     command.argv = {"sh", "-c",
-                    "setsid " BIDE_EXECUTABLE
+                    std::string("setsid ") + BIDE_EXECUTABLE +
                     " --guard sh ./program 3<tell 4>reports & exec 3>tell; "
                     "printf g >&3; sleep 300"};
     command.cwd = dir.str();
