@@ -8,6 +8,10 @@ nlohmann-json3-dev libspdlog-dev libcli11-dev libtomlplusplus-dev libvalijson-de
 BIDE_PACKAGES_DEMO="curl sqlite3 python3 procps"
 # What the tests use besides.
 BIDE_PACKAGES_TEST="catch2 curl sqlite3 python3 procps busybox git"
+# For the page's test. Whatever gives these commands will do: node often comes from elsewhere, with its own npm.
+for bide_package in nodejs:node npm:npm chromium:chromium; do
+  command -v "${bide_package#*:}" >/dev/null 2>&1 || BIDE_PACKAGES_TEST="$BIDE_PACKAGES_TEST ${bide_package%%:*}"
+done
 
 # bide_need_packages NAME...: installs those that are missing, as root or through sudo. Does nothing and needs no
 # network when all are there. Returns 1 if something is missing and cannot be installed.

@@ -12,6 +12,7 @@ void add_wait_routes(Router& router, Ports& ports);     // /v1/waits, decisions 
 void add_event_routes(Router& router, Ports& ports);    // /v1/events
 void add_attempt_routes(Router& router, Ports& ports);  // /v1/runs/{id}/attempt/
 void add_agent_routes(Router& router, Ports& ports);    // sweep, health, info, errors, the page's session
+void add_page_routes(Router& router);                   // /, /page.css, /page.js …
 
 inline void add_routes(Router& router, Ports& ports) {
   add_run_routes(router, ports);
@@ -19,6 +20,7 @@ inline void add_routes(Router& router, Ports& ports) {
   add_event_routes(router, ports);
   add_attempt_routes(router, ports);
   add_agent_routes(router, ports);
+  add_page_routes(router);
 }
 
 }  // namespace bide::web

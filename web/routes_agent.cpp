@@ -2,6 +2,7 @@
 #include "agent/base/json.h"
 #include "agent/base/text.h"
 #include "agent/base/time.h"
+#include "agent/kernel/events.h"
 #include "web/body.h"
 #include "web/problem.h"
 #include "web/routes.h"
@@ -62,6 +63,8 @@ Response info(Ports& ports, Request& request) {
       .member("jobs", static_cast<std::int64_t>(health.jobs));
   out.member("queued_jobs", static_cast<std::int64_t>(health.queued_jobs)).member("wal_bytes", health.wal_bytes);
   out.member("full", health.storage_full).member("foreign_writer_seen", health.foreign_writer_seen).end_object();
+  // Where a reader of /v1/events begins who wants to hear only of what comes.
+  out.member("last_event", store.read([](db::ReadTx& tx) { return kernel::last_event(tx).value; }));
   out.key("you").begin_object().member("name", request.principal.name);
   out.member("scopes", kernel::scopes_text(static_cast<std::uint8_t>(request.principal.scopes))).end_object();
   out.end_object();
