@@ -180,6 +180,17 @@ Response begin_step(Ports& ports, Request& request) {
                [&](const flow::Caller& caller) { return attempt.begin_step(std::get<flow::StepAsk>(read), caller); });
 }
 
+// K2: what an attempt of a dead agent hands in changes nothing, but it is evidence. (A probe's verdict is no outcome.)
+void keep_late(Ports& ports, const Request& request) {
+  const auto step = request.capture_id("step");
+  const auto nonce = json::string_member(request.body, "nonce");
+  const Principal& who = request.principal;
+  if (!step || !nonce || !who.run || json::member(request.body, "verdict")) return;
+  ports.commands.store().write([&](db::Tx& tx) {
+    (void)kernel::keep_orphaned_outcome(tx, *who.run, *step, who.epoch, *nonce, tx.now());
+  });
+}
+
 // What complete, fail and probe have in common: the step of the path and the nonce of the body.
 struct Handed {
   Attempt attempt;
@@ -188,7 +199,10 @@ struct Handed {
 };
 std::variant<Handed, Problem> read_handed(Ports& ports, Request& request, std::initializer_list<Member> members) {
   const auto found = find_attempt(ports, request, false);
-  if (const auto* bad = std::get_if<Problem>(&found)) return *bad;
+  if (const auto* bad = std::get_if<Problem>(&found)) {
+    if (bad->code == "lease_lost") keep_late(ports, request);
+    return *bad;
+  }
   const auto step = request.capture_id("step");
   if (!step) return problem("step_unknown", "a step is named by its number");
   if (auto bad = check_body(request, members)) return *bad;

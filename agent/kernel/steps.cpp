@@ -218,4 +218,21 @@ void keep_late_outcome(db::Tx& tx, RunId run, StepId step, std::int64_t epoch, s
   append_event(tx, now, "step.late_outcome", run, step, w.text());
 }
 
+bool keep_orphaned_outcome(db::Tx& tx, RunId run, std::int64_t seq, std::int64_t epoch, std::string_view nonce,
+                           TimeMs now) {
+  StepId step;
+  std::string name;
+  {
+    db::Query q(tx,
+                "SELECT id, name FROM steps WHERE run_id = ?1 AND seq = ?2 AND epoch = ?3 AND nonce = ?4 AND "
+                "status IN ('started','needs_reconcile') AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id = ?1 AND "
+                "e.step_id = steps.id AND e.kind = 'step.late_outcome' AND json_extract(e.payload, '$.epoch') = ?3)");
+    if (!q.bind(run, seq, epoch, nonce).next()) return false;
+    step = StepId(q.integer(0));
+    name = q.text(1);
+  }
+  keep_late_outcome(tx, run, step, epoch, name, now);
+  return true;
+}
+
 }  // namespace bide::kernel
