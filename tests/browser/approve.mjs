@@ -186,6 +186,32 @@ async function decidedElsewhere(agent, page) {
   await page.screenshot({ path: path.join(modules, 'pictures/decided-elsewhere-360-dark.png') });
 }
 
+// Without a cookie the page asks for the link, and goes on where it was; a link is for one use.
+async function signsIn(agent, page) {
+  await page.context().clearCookies();
+  const link = agent.verb('ui');
+  await page.reload();
+  for (const [text, what] of [['bide', '.complaint:has-text("not valid")'], [link, '#detail h1']]) {
+    await page.getByLabel('Code or link').fill(text);
+    await page.keyboard.press('Enter');
+    await page.locator(what).waitFor();
+  }
+  assert.match(page.url(), /#\/wait\/\d+$/);
+}
+
+// The agent is gone: it is said, and nothing can be pressed; what is shown stays.
+async function tellsOfAnAgentThatIsGone(agent, page) {
+  const wait = await agent.wait(agent.run('Are you there?'), 'go');
+  await page.goto(new URL(`/#/wait/${wait.id}`, agent.url).href);
+  const button = page.getByRole('button', { name: 'Approve' });
+  await button.waitFor();
+  assert.equal(await button.getAttribute('aria-disabled'), 'false');
+  await agent.stop();
+  await page.locator('#offline', { hasText: 'does not answer' }).waitFor();
+  assert.equal(await button.getAttribute('aria-disabled'), 'true');
+  assert.equal(await page.locator('#detail h1').textContent(), 'Are you there?');
+}
+
 const { chromium } = playwright();
 fs.mkdirSync(path.join(modules, 'pictures'), { recursive: true });
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'bide-browser-'));
@@ -201,7 +227,9 @@ try {
   const run = await approves(agent, page);
   await answers(agent, page, run);
   await decidedElsewhere(agent, page);
+  await signsIn(agent, page);
   assert.deepEqual(faults, []);
+  await tellsOfAnAgentThatIsGone(agent, page);
 } catch (error) {
   console.error(fs.readFileSync(path.join(folder, 'log'), 'utf8'));
   throw error;
@@ -210,4 +238,4 @@ try {
   await agent.stop();
   fs.rmSync(folder, { recursive: true, force: true });
 }
-console.log('approved, answered, and told of a decision made elsewhere');
+console.log('approved, answered, told of a decision made elsewhere and of an agent that is gone');
