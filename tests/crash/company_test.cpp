@@ -13,6 +13,12 @@ namespace {
 using Json = CrashBox::Json;
 using namespace std::chrono_literals;
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr auto kRefusedWithin = 10s;  // a sanitizer's start is not what is promised
+#else
+constexpr auto kRefusedWithin = 1s;
+#endif
+
 TEST_CASE("[N80] a second agent is refused within 1 s, and one after a kill begins at once, with higher epochs") {
   CrashBox box;
   box.program("flow", "bide step look --effect pure -- sh -c 'effect look; until [ -e \"$OUT/go\" ]; do sleep 0.02; done'\n");
@@ -29,7 +35,7 @@ TEST_CASE("[N80] a second agent is refused within 1 s, and one after a kill begi
   REQUIRE(exit);
   CHECK(exit->code != 0);
   CHECK(exit->signal == 0);
-  CHECK(took < 1s);
+  CHECK(took < kRefusedWithin);
   CHECK(second.err().find(std::to_string(box.agent().pid())) != std::string::npos);
   CHECK(box.agent().running());
   CHECK(box.sql(epoch) == "1");

@@ -49,6 +49,20 @@ TEST_CASE("[K2] a verb of the attempt before hands in to the new agent: refused,
   CHECK(box.status(box.run) == "queued");
   CHECK(box.epoch() == "1");
   CHECK(box.effects("after") == 0);
+  // Once an execution, and only for whom knows its nonce: the token alone proves nothing after its agent has died.
+  const auto token = environment_of(box.guard.pid, "BIDE_ATTEMPT");
+  REQUIRE(token);
+  for (const std::string& nonce : {std::string("another"), box.sql("SELECT nonce FROM steps WHERE name = 'pay'")}) {
+    const HttpAnswer answer = HttpClient::unix_socket(box.socket())
+                                  .ask("POST", "/v1/runs/" + box.name + "/attempt/steps/1/complete",
+                                       Json{{"nonce", nonce}, {"result", "late"}}.dump(),
+                                       "Authorization: Bearer " + *token + "\r\n");
+    INFO(answer.body);
+    CHECK(answer.status == 409);
+    CHECK(Json::parse(answer.body)["code"] == "lease_lost");
+    CHECK(box.events(box.run, "step.late_outcome") == 1);
+    CHECK(box.step(box.run, "pay")["status"] == "started");
+  }
   // The verb does not return: the program of the old attempt goes no step further.
   CHECK(box.events(box.run, "step.completed") == 0);
   REQUIRE(signal_process(box.guard, SIGCONT));
