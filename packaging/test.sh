@@ -3,6 +3,7 @@
 # and undefined-behaviour sanitizers, and with the thread sanitizer (the floors that have threads), and runs all tests
 # of the three builds but those labelled long or bench. Ends with CTest's summary of all; exit code 0 if all passed.
 #   packaging/test.sh [--fast]      --fast: the plain build only
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
