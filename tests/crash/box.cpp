@@ -1,7 +1,7 @@
 #include "tests/crash/box.h"
 
-#include <catch2/catch.hpp>
 #include <sqlite3.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <csignal>

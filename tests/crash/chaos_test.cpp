@@ -114,7 +114,8 @@ TEST_CASE("200 runs and 20 kills at random: every run ends, each effect as often
   CHECK(box.sql("PRAGMA integrity_check") == "ok");
   // The floor: the kills met runs, and some met their payments.
   const int recovered = std::stoi(box.sql("SELECT count(*) FROM events WHERE kind = 'run.recovered'"));
-  WARN("kills that met live runs " << met << ", recovered " << recovered << ", answered ran " << answers.ran << ", run " << answers.run);
+  WARN("kills that met live runs " << met << ", recovered " << recovered << ", answered ran " << answers.ran << ", run "
+                                   << answers.run);
   CHECK(met >= kKills / 2);
   CHECK(recovered >= kKills);
   CHECK(answers.ran + answers.run >= 5);

@@ -21,7 +21,8 @@ constexpr auto kRefusedWithin = 1s;
 
 TEST_CASE("[N80] a second agent is refused within 1 s, and one after a kill begins at once, with higher epochs") {
   CrashBox box;
-  box.program("flow", "bide step look --effect pure -- sh -c 'effect look; until [ -e \"$OUT/go\" ]; do sleep 0.02; done'\n");
+  box.program("flow",
+              "bide step look --effect pure -- sh -c 'effect look; until [ -e \"$OUT/go\" ]; do sleep 0.02; done'\n");
   const std::int64_t run = box.start("flow");
   box.until_effects("look " + std::to_string(run), 1);
   const std::string epoch = "SELECT epoch FROM runs WHERE id = " + std::to_string(run);

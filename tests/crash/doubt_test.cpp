@@ -17,7 +17,9 @@ const std::string kUntilGo = "until [ -e \"$OUT/go\" ]; do sleep 0.02; done";
 // before, pay, after; `pay` does its effect, and then waits for the file `go`.
 std::string paying(const std::string& flags = "", const std::string& command = "effect pay; " + kUntilGo) {
   return "bide step before --effect pure -- effect before\n"
-         "bide step pay " + flags + " -- sh -c '" + command + "; echo receipt'\n"
+         "bide step pay " +
+         flags + " -- sh -c '" + command +
+         "; echo receipt'\n"
          "bide step after --effect pure -- effect after\n"
          "bide result done:=true\n";
 }
@@ -127,8 +129,8 @@ TEST_CASE("[F01] before the intent and after the outcome nothing is asked, and t
   CrashBox box;
   const std::string hold = "until [ -e \"$OUT/$0\" ]; do sleep 0.02; done";
   box.program("flow", "bide step a --effect pure -- sh -c 'effect a; " + hold + "' go-a\n" +
-                          "bide step b -- effect b\n" +
-                          "bide step c --effect pure -- sh -c 'effect c; " + hold + "' go-c\n");
+                          "bide step b -- effect b\n" + "bide step c --effect pure -- sh -c 'effect c; " + hold +
+                          "' go-c\n");
   const std::int64_t run = box.start("flow");
   const std::string name = std::to_string(run);
   box.until_effects("a " + name, 1);

@@ -53,10 +53,10 @@ TEST_CASE("[K2] a verb of the attempt before hands in to the new agent: refused,
   const auto token = environment_of(box.guard.pid, "BIDE_ATTEMPT");
   REQUIRE(token);
   for (const std::string& nonce : {std::string("another"), box.sql("SELECT nonce FROM steps WHERE name = 'pay'")}) {
-    const HttpAnswer answer = HttpClient::unix_socket(box.socket())
-                                  .ask("POST", "/v1/runs/" + box.name + "/attempt/steps/1/complete",
-                                       Json{{"nonce", nonce}, {"result", "late"}}.dump(),
-                                       "Authorization: Bearer " + *token + "\r\n");
+    const HttpAnswer answer =
+        HttpClient::unix_socket(box.socket())
+            .ask("POST", "/v1/runs/" + box.name + "/attempt/steps/1/complete",
+                 Json{{"nonce", nonce}, {"result", "late"}}.dump(), "Authorization: Bearer " + *token + "\r\n");
     INFO(answer.body);
     CHECK(answer.status == 409);
     CHECK(Json::parse(answer.body)["code"] == "lease_lost");
@@ -75,14 +75,19 @@ TEST_CASE("[K2] a verb of the attempt before hands in to the new agent: refused,
   CHECK(box.events(box.run, "step.late_outcome") == 1);
 }
 
-TEST_CASE("[N89] the guard stopped, the agent killed: no probe and no attempt before all is gone, and explain says who") {
+TEST_CASE(
+    "[N89] the guard stopped, the agent killed: no probe and no attempt before all is gone, and explain says who") {
   Stopped box(
       "bide step install --probe '"
       "kill -0 \"$(cat \"$OUT/pid\")\" 2>/dev/null && effect alive; effect probe; touch \"$OUT/go\"; exit 100' -- "
       "sh -c 'echo $$ >\"$OUT/pid\"; effect half; until [ -e \"$OUT/go\" ]; do sleep 0.02; done; effect whole'\n");
   const std::string explain = "/v1/runs/" + box.name + "/explain";
-  eventually([&] { return box.get(explain)["reason"] == "previous_attempt_alive" && box.show(box.run)["reason"] == "previous_attempt_alive"; },
-             [&] { return "explain does not say it: " + box.get(explain).dump(); }, 50s);
+  eventually(
+      [&] {
+        return box.get(explain)["reason"] == "previous_attempt_alive" &&
+               box.show(box.run)["reason"] == "previous_attempt_alive";
+      },
+      [&] { return "explain does not say it: " + box.get(explain).dump(); }, 50s);
   const std::string pid = std::to_string(box.guard.pid);
   CHECK(box.get(explain)["text"].get<std::string>().find("pid " + pid) != std::string::npos);
   CHECK(box.bide({"explain", box.name}).out.find(pid) != std::string::npos);

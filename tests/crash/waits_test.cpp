@@ -92,7 +92,7 @@ void stopped_agent(std::chrono::seconds stop, int shorter, int longer) {
   const std::int64_t runs[] = {box.start("shorter"), box.start("longer")};
   for (const auto run : runs) box.until_effects("start " + std::to_string(run), 1);
   box.agent().signal(SIGSTOP);
-  box.until_effects("end " + std::to_string(runs[0]), 1);  // while nobody listens
+  box.until_effects("end " + std::to_string(runs[0]), 1);                      // while nobody listens
   CHECK_FALSE(holds_within(stop, [&] { return box.effects("start") != 2; }));  // nobody starts another
   box.agent().signal(SIGCONT);
   for (const auto run : runs) {
