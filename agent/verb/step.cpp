@@ -289,7 +289,7 @@ std::string Step::fail(const std::string& reply, const CommandResult& result) co
   error.member("message", command + " " + describe(result.exit) + (said.empty() ? "" : ": " + said));
   if (!result.exit.signalled) error.member("exit_code", result.exit.code);
   add_output(arguments_.has("--try") ? result.out : "");
-  return post_fail(reply, error.end_object().take(), !result.exit.signalled && retryable(result.exit),
+  return post_fail(reply, error.end_object().take(), result.exit.signalled || retryable(result.exit),
                    result.exit.signalled);
 }
 

@@ -160,6 +160,7 @@ TEST_CASE("[N123] a command that a signal ends has no outcome, whatever its effe
       "bide step f --effect " + effect + " --retries 3 -- sh -c 'kill -" + signal + " $$' || touch after",
       "steps/1/fail");
   CHECK(body.at("unknown") == true);
+  CHECK(body.at("retryable") == true);  // a failed attempt of a pure or idempotent step, retries count [E2]
   CHECK(body.at("error").at("code") == "CommandFailed");
   CHECK_FALSE(body.at("error").contains("exit_code"));
   CHECK_FALSE(world.exists("after"));
