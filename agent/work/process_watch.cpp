@@ -1,16 +1,70 @@
 #include "agent/work/process_watch.h"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
 
 #include "agent/base/limits.h"
 
 namespace bide::work {
+namespace {
 
-// True: every leaf waits, and since the look before nobody came, went or used the processor.
+namespace fs = std::filesystem;
+
+// "pipe:[INODE]" of a descriptor; empty: none, or no pipe.
+std::string pipe_at(int pid, unsigned long fd) {
+  std::error_code error;
+  const std::string link = fs::read_symlink("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd), error);
+  return !error && link.starts_with("pipe:") ? link : "";
+}
+
+// The pipe that a process of one thread sleeps in read(2) on (also when it was stopped there); empty: none, it does
+// something else, or may not be looked at.
+std::string pipe_being_read(int pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::error_code error;
+  fs::directory_iterator threads(folder + "/task", error);
+  if (error || std::distance(begin(threads), end(threads)) != 1) return "";
+  std::ifstream in(folder + "/syscall");  // proc(5): number and arguments, or "running"
+  long call = -1;
+  unsigned long fd = 0;
+  if (!(in >> call >> std::hex >> fd) || call != SYS_read) return "";
+  return pipe_at(pid, fd);
+}
+
+// programs.md: a leaf that reads a pipe whose writer (descriptor 1 or 2) waits, or is such a reader, waits with it.
+std::set<int> with_readers(const std::vector<ProcessInfo>& leaves, const std::set<int>& waiting) {
+  std::set<int> still;
+  for (const auto& leaf : leaves) {
+    if (waiting.contains(leaf.key.pid)) still.insert(leaf.key.pid);
+  }
+  const auto written_by_one = [&](const std::string& pipe) {
+    return std::any_of(still.begin(), still.end(), [&](int pid) { return pipe_at(pid, 1) == pipe || pipe_at(pid, 2) == pipe; });
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& leaf : leaves) {
+      if (still.contains(leaf.key.pid)) continue;
+      const std::string pipe = pipe_being_read(leaf.key.pid);
+      if (!pipe.empty() && written_by_one(pipe)) more = still.insert(leaf.key.pid).second;
+    }
+  }
+  return still;
+}
+
+}  // namespace
+
+// True: every leaf waits (or reads what one that waits writes), and since the look before nobody came, went or used the processor.
 bool ProcessWatch::same_and_waiting(const std::vector<ProcessInfo>& tree, const std::set<int>& waiting) {
   holders_.clear();
-  for (const auto& leaf : leaves(tree)) {
-    if (!waiting.contains(leaf.key.pid)) holders_.push_back(leaf);
+  const std::vector<ProcessInfo> ends = leaves(tree);
+  const std::set<int> still = with_readers(ends, waiting);
+  for (const auto& leaf : ends) {
+    if (!still.contains(leaf.key.pid)) holders_.push_back(leaf);
   }
   bool same = tree.size() == tree_.size();
   for (const auto& process : tree) {

@@ -176,6 +176,30 @@ TEST_CASE("A program that uses the processor while a verb waits is not suspended
   CHECK(watch.holders().front().key == *program);
 }
 
+TEST_CASE("A reader of a pipe waits with its writer, and only with one that waits") {
+  using Verdict = ProcessWatch::Verdict;
+  BootMs now = 1'000'000;
+  SECTION("a row of readers") {
+    Tree tree("sleep 1000.TAG | cat | cat", 1);
+    eventually([&] { return descendants(tree.guard->key().pid).size() == 4; }, "both readers are there");
+    ProcessWatch watch(tree.guard->scope());
+    const int a = tree.sleeper("1000");
+    (void)watch.look({a}, now);
+    eventually([&] { return watch.look({a}, now) == Verdict::lingering; }, [&] { return watch.held_by(); });
+    CHECK(watch.look({a}, now = watch.ready_at()) == Verdict::ready);
+    CHECK(watch.look({}, now) == Verdict::held);  // the writer does not wait any more
+    CHECK(watch.holders().size() == 3);
+  }
+  SECTION("a reader of another pipe") {
+    Tree tree("sleep 1000.TAG & sleep 1001.TAG | cat", 2);
+    eventually([&] { return descendants(tree.guard->key().pid).size() == 4; }, "the reader is there");
+    ProcessWatch watch(tree.guard->scope());
+    CHECK(watch.look({tree.sleeper("1000")}, now) == Verdict::held);
+    CHECK(watch.look({tree.sleeper("1000")}, now += 10 * limits::kLingerMs) == Verdict::held);
+    CHECK(watch.holders().size() == 2);
+  }
+}
+
 TEST_CASE("An attempt without a process is empty, not quiet") {
   ProcessWatch watch(TreeScope{{0x3fffffff, 1}, {}});
   CHECK(watch.look({}, 5) == ProcessWatch::Verdict::empty);
