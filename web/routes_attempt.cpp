@@ -405,7 +405,7 @@ Response end(Ports& ports, Request& request) {
   json::Writer error;
   error.begin_object().member("code", json::string_member(request.body, "code").value_or(""));
   error.member("message", json::string_member(request.body, "message").value_or("")).end_object();
-  return closed(std::get<Attempt>(found)->end(error.text()).why);
+  return closed(std::get<Attempt>(found)->end(error.text(), request.principal.step).why);
 }
 
 Response input(Ports& ports, Request& request) {

@@ -4,6 +4,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/base/process_tree.h"
 #include "agent/flow/attempt_impl.h"
 #include "agent/flow/nondeterminism.h"
 #include "agent/flow/position.h"
@@ -18,6 +19,9 @@ std::string error_json(std::string_view code, std::string_view message) {
 }
 
 namespace {
+
+constexpr std::string_view kVerbKilled =
+    "A verb of bide was killed before it had its answer: the program would have gone on as if it had.";
 
 struct Loaded {
   kernel::RunRow run;
@@ -101,6 +105,8 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
   if (closing_ != Closing::open) return Outcome(Closed{closing_});
   refresh_locked(guard);
   if (closing_ != Closing::open) return Outcome(Closed{closing_});
+  // The program goes on after a verb that returned no answer: not with us.
+  if (verb_killed()) return end_locked(guard, error_json("VerbKilled", kVerbKilled));
   std::string place;
   std::string position;
   if (options_.style == Style::native) {
@@ -154,11 +160,32 @@ Outcome Attempt::end_locked(Guard& guard, std::string_view error) {
   return Closed{Closing::ending};
 }
 
-Closed Attempt::end(std::string_view error) {
+Closed Attempt::end(std::string_view error, std::int64_t from_step) {
   Guard guard(mutex_);
-  if (closing_ != Closing::open) return Closed{closing_};
-  (void)end_locked(guard, error);
+  if (closing_ == Closing::open) (void)end_locked(guard, error);
+  if (Entry* entry = from_step == 0 ? nullptr : journal_.by_seq(from_step)) {
+    stop_executing(*entry);
+    entry->open = false;
+    if (bell_) bell_();
+  }
   return Closed{closing_};
+}
+
+// A verb in a program never ends before it was answered, or its attempt ended: one that is gone was killed.
+bool Attempt::verb_killed() const {
+  if (options_.style != Style::program) return false;
+  if (vanished_ > 0) return true;
+  const auto gone = [](int pid) { return pid > 0 && !read_process(pid); };
+  return std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter* waiter) { return gone(waiter->pid); }) ||
+         std::any_of(journal_.all().begin(), journal_.all().end(),
+                     [&](const auto& item) { return item.second->executing && gone(item.second->verb_pid); });
+}
+
+bool Attempt::end_if_verb_killed() {
+  Guard guard(mutex_);
+  if (closing_ != Closing::open || !verb_killed()) return false;
+  (void)end_locked(guard, error_json("VerbKilled", kVerbKilled));
+  return true;
 }
 
 Outcome Attempt::lost() {

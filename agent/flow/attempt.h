@@ -70,7 +70,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
   // -- Ends.
   // E6, V1: the error is written first; from then on nothing is answered. The first error stays.
-  Closed end(std::string_view error_json);
+  // `from_step`: the step (seq) whose command said so. It stays in its verb for ever, so that step is not waited for.
+  Closed end(std::string_view error_json, std::int64_t from_step = 0);
   // J9 (native), then finish_run. `finish.error` absent: completed.
   [[nodiscard]] kernel::Finished finish(const kernel::Finish& finish);
   // A2 for programs: everybody waits, the tree is stopped. True: suspended and closed. False: go on.
@@ -108,6 +109,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
   // Verbs whose process hung up while they waited (programs: V1 turns that into the run's end).
   [[nodiscard]] int vanished() const;
+  // A verb's process was killed before it had its answer. Writes VerbKilled as the run's end and says true [V1].
+  bool end_if_verb_killed();
 
   // The result that a program set so far; the last one wins.
   void set_result(std::string result);
@@ -140,6 +143,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void close_locked(Closing why);
   // Waits for a suspension that is under way: until its transaction has answered nobody may go on [A2].
   void refresh_locked(Guard& guard);
+  [[nodiscard]] bool silent() const;
+  [[nodiscard]] bool verb_killed() const;
   [[nodiscard]] Outcome closed_outcome(Entry& entry);
   // The cancel flag was met in a transaction, before its bell [A4, X1].
   [[nodiscard]] Outcome cancelled_outcome(Entry& entry);

@@ -54,6 +54,10 @@ Outcome Attempt::settle(Entry& entry, std::string result) {
   return Settled{*entry.row.result, {}};
 }
 
+// V1, V2: a program that is being ended would go on with the next line if it were answered; native code is answered and
+// met at its next operation [X1].
+bool Attempt::silent() const { return options_.style == Style::program && (closing_ != Closing::open || cancelled_); }
+
 Outcome Attempt::closed_outcome(Entry& entry) {
   entry.open = false;
   return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
@@ -77,7 +81,7 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
       changed_.wait(guard);
       continue;
     }
-    if (closing_ != Closing::open) return closed_outcome(entry);
+    if (closing_ != Closing::open || silent()) return closed_outcome(entry);
     switch (entry.row.status) {
       case kernel::StepStatus::completed:
         entry.open = false;
@@ -252,7 +256,8 @@ Outcome Attempt::probe_said(std::int64_t step, std::string_view nonce, ProbeVerd
   if (unusable(value)) value = entry->row.assume.value_or(R"({"assumed":true})");
   const bool held = persist(guard, [&, id = entry->row.id](db::Tx& tx) { return kernel::settle_step(tx, fence_, id, value, tx.now()); });
   if (!held) return lost();
-  return settle(*entry, std::move(value));
+  Outcome settled = settle(*entry, std::move(value));
+  return silent() ? closed_outcome(*entry) : std::move(settled);
 }
 
 Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string_view result, const std::optional<std::string>& usage) {
@@ -260,15 +265,23 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
   if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
-  if (entry->row.nonce == nonce && entry->row.status == kernel::StepStatus::completed) return Settled{entry->row.result.value_or("null"), {}};
+  if (entry->row.nonce == nonce && entry->row.status == kernel::StepStatus::completed) {
+    return silent() ? closed_outcome(*entry) : Settled{entry->row.result.value_or("null"), {}};
+  }
   if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (entry->superseded) entry->superseded->store(true);
   kernel::Completion done{intent_of(*entry), entry->row.id, std::string(result), usage};
-  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::complete_step(tx, fence_, done, tx.now()); });
+  bool flagged = false;
+  const auto outcome = persist(guard, [&](db::Tx& tx) {
+    flagged = kernel::cancel_asked(tx, fence_);
+    return kernel::complete_step(tx, fence_, done, tx.now());
+  });
   stop_executing(*entry);
   if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
   entry->row.id = std::get<kernel::Recorded>(outcome).step;
-  return settle(*entry, std::string(result));
+  Outcome settled = settle(*entry, std::string(result));
+  if (flagged && options_.style == Style::program) return cancelled_outcome(*entry);
+  return silent() ? closed_outcome(*entry) : std::move(settled);
 }
 
 Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureReport& report, const Caller& caller) {

@@ -73,6 +73,12 @@ bool ProgramAttempt::step() {
 
 // Steps that execute in other branches are let finish and recorded; then the rest is ended.
 bool ProgramAttempt::program_ended() {
+  if (attempt_.end_if_verb_killed()) {  // what the program made of it is no result; closing_down() goes on
+    next_look_ = 0;
+    return false;
+  }
+  // Now, while they live: the end of the tree takes the verbs with it.
+  if (!unfinished_) unfinished_ = !attempt_.open_calls().empty();
   if (executing_alive() > 0) {
     next_look_ = kLookMs;
     return false;
@@ -115,7 +121,7 @@ void ProgramAttempt::look_for_lost_verbs() {
   next_look_ = 50;
   if (!lost_since_) lost_since_ = clock_.boot_ms();
   if (clock_.boot_ms() - *lost_since_ < kLostVerbMs) return;
-  attempt_.end(flow::error_json("VerbKilled", "A verb of bide was killed before it had its answer: the program would have gone on as if it had."));
+  (void)attempt_.end_if_verb_killed();
 }
 
 void ProgramAttempt::look_for_suspension() {

@@ -37,6 +37,8 @@ class ProgramAttempt {
   // ends it and returns when nothing of it is left.
   void run();
   [[nodiscard]] const std::optional<ExitStatus>& exit() const { return exit_; }
+  // Verbs were open when the program exited.
+  [[nodiscard]] bool unfinished() const { return unfinished_.value_or(false); }
   [[nodiscard]] std::optional<int> start_error() const { return guard_.report().start_error; }
 
  private:
@@ -59,6 +61,7 @@ class ProgramAttempt {
   const std::function<void(const std::string&)> held_by_;
   ProcessWatch watch_;
   std::optional<ExitStatus> exit_;
+  std::optional<bool> unfinished_;
   std::optional<BootMs> told_at_;      // cancel or shutdown: graces run from here
   std::optional<BootMs> lost_since_;   // a verb vanished
   bool term_sent_ = false;

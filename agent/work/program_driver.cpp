@@ -58,6 +58,7 @@ class ProgramDriver::Running {
   std::unique_ptr<GuardedProcess> guard;
   ProcessId row;
   std::optional<ExitStatus> exit;
+  bool unfinished = false;
 };
 
 // However the drive ends: a row that this process no longer watches is W7's.
@@ -180,6 +181,7 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
                          });
   watched.run();
   running.exit = watched.exit();
+  running.unfinished = watched.unfinished();
   attempt->set_bell({});
   conclude(*attempt, running);
   if (!running.row.valid()) return;
@@ -233,8 +235,7 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
     (void)attempt.finish({std::nullopt, w.take()});
     return;
   }
-  const auto open = attempt.open_calls();
-  if (!open.empty()) {
+  if (running.unfinished) {
     (void)attempt.finish({std::nullopt, flow::error_json("UnfinishedBranch", "The program ended while a verb in the background was open: add `wait`.")});
     return;
   }
