@@ -2,7 +2,7 @@
 -- application_id = 1651074149
 -- user_version = 0
 -- auto_vacuum = 2
--- page_size = 4096
+-- page_size = 2048
 
 CREATE TABLE approvals_audit (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
