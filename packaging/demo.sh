@@ -13,7 +13,7 @@ bide_need_packages $BIDE_PACKAGES_BUILD $BIDE_PACKAGES_DEMO
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n== %s\n' "$*"; }
 
-say "Build (about three minutes the first time)"
+say "Build (some minutes the first time)"
 log=$(mktemp)
 if ! { cmake --preset release >"$log" 2>&1 && ninja -C build-release bide bide-agent >>"$log" 2>&1; }; then
   tail -n 60 "$log" >&2

@@ -115,6 +115,7 @@ class BareFile {
  private:
   static void bind(sqlite3_stmt* s, int i, std::int64_t v) { sqlite3_bind_int64(s, i, v); }
   static void bind(sqlite3_stmt* s, int i, const std::string& v) { sqlite3_bind_text(s, i, v.data(), static_cast<int>(v.size()), SQLITE_STATIC); }
+  static void bind(sqlite3_stmt* s, int i, db::Blob v) { sqlite3_bind_blob(s, i, v.bytes.data(), static_cast<int>(v.bytes.size()), SQLITE_STATIC); }
   // A file of the agent's own schema.
   static std::string make(const std::string& directory) {
     SystemClock clock;
@@ -171,7 +172,7 @@ Turn bare_turn(const Options& options, int concurrency, int batch) {
       const std::string position = "/" + std::to_string(run.at - 1);
       const std::int64_t id = ++last_step;
       file.run(event, ++last_event, now, std::string("step.completed"), run.id, id, settled);
-      file.run(step, id, run.id, position, std::int64_t{run.at - 1}, run.uid, hash, kResult, last_event, now, now);
+      file.run(step, id, run.id, position, std::int64_t{run.at - 1}, run.uid, db::Blob{hash}, kResult, last_event, now, now);
       ++steps;
     } else {
       file.run(finish, now, run.id);
