@@ -78,7 +78,8 @@ struct Service::Parts {
         sweep(store, executor),
         files(config.workflows_dir, clock),
         programs(store, files, config.data_dir + "/versions"),
-        driver(store, random, spawner, program_settings(config), [this](const kernel::VersionRow& v) { return programs.lay_out(v); }),
+        driver(store, random, spawner, program_settings(config),
+               [this](const kernel::VersionRow& v) { return programs.lay_out(v); }),
         commands(store, random, executor, sweep, feed, [this](const std::string& name) { return find(name); }),
         sessions(clock, random),
         auth(::getuid()) {}
@@ -87,7 +88,8 @@ struct Service::Parts {
     for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
       if (it->name != name) continue;
       const auto version = store.read([&](db::ReadTx& tx) { return kernel::find_version(tx, name, it->version); });
-      return work::Startable{store.read([&](db::ReadTx& tx) { return kernel::read_version(tx, *version)->workflow; }), *version};
+      return work::Startable{store.read([&](db::ReadTx& tx) { return kernel::read_version(tx, *version)->workflow; }),
+                             *version};
     }
     return programs.find(name);
   }
@@ -153,7 +155,8 @@ void Service::Parts::open_door() {
   if (tcp) server->listen(std::move(*tcp));
 }
 
-Service::Service(Config config, flow::Registry registry) : parts_(std::make_unique<Parts>(std::move(config), std::move(registry))) {}
+Service::Service(Config config, flow::Registry registry)
+    : parts_(std::make_unique<Parts>(std::move(config), std::move(registry))) {}
 Service::~Service() = default;
 
 void Service::start() {

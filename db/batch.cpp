@@ -81,7 +81,9 @@ BatchRunner::End BatchRunner::probe() {
   try {
     connection_.begin_immediate();
     ReadTx tx(connection_);
-    Query(tx, "INSERT INTO meta (key, value) VALUES ('storage_probe', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+    Query(tx,
+          "INSERT INTO meta (key, value) VALUES ('storage_probe', ?) ON CONFLICT (key) DO UPDATE SET value = "
+          "excluded.value")
         .bind(store_clock_.now())
         .run();
     connection_.commit();
@@ -115,7 +117,8 @@ void BatchRunner::write_clock_mark(TimeMs now) {
   if (marked_at_ && boot - *marked_at_ < limits::kClockMarkMs) return;
   ReadTx tx(connection_);
   if (!has_table(tx, "meta")) return;
-  Query(tx, "INSERT INTO meta (key, value) VALUES ('clock_mark', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+  Query(tx,
+        "INSERT INTO meta (key, value) VALUES ('clock_mark', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
       .bind(now)
       .run();
   marked_at_ = boot;

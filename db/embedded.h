@@ -7,7 +7,7 @@
 namespace bide {
 
 struct EmbeddedFile {
-  std::string_view name;   // file name without folder
+  std::string_view name;  // file name without folder
   std::string_view bytes;
 };
 

@@ -22,7 +22,8 @@ void check_numbers(std::span<const EmbeddedFile> migrations) {
   std::int64_t wanted = 0;
   for (const EmbeddedFile& file : migrations) {
     if (number_of(file) != ++wanted) {
-      throw Bug("migrations are numbered 1, 2, 3 …: " + std::string(file.name) + " should be " + std::to_string(wanted));
+      throw Bug("migrations are numbered 1, 2, 3 …: " + std::string(file.name) + " should be " +
+                std::to_string(wanted));
     }
   }
 }

@@ -22,13 +22,14 @@ std::string make_directory(const std::string& wanted) {
   std::error_code code;
   const std::filesystem::path path = std::filesystem::absolute(wanted, code);
   if (wanted.empty() || code) throw ConfigFault("the store needs a directory");
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw ConfigFault(path.string() + ": " + std::strerror(errno));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    throw ConfigFault(path.string() + ": " + std::strerror(errno));
   return path.string();
 }
 
 [[noreturn]] void end_process(const std::string& what) {
-  log::error("store.failed", {{"error", what},
-                              {"hint", "what was not acknowledged is in doubt: look at the disk, then start again"}});
+  log::error("store.failed",
+             {{"error", what}, {"hint", "what was not acknowledged is in doubt: look at the disk, then start again"}});
   ::_exit(70);  // EX_SOFTWARE; not exit(): nothing may be written any more
 }
 
@@ -42,16 +43,15 @@ TimeMs clock_mark(Connection& connection) {
 // The connection that writes: the file is looked at before its first byte can change, then migrated.
 std::unique_ptr<Connection> open_writer(const StoreOptions& options, const std::string& path, Clock& clock) {
   check_file(path, options.vfs, options.migrations);
-  auto writer = std::make_unique<Connection>(ConnectionOptions{.path = path,
-                                                               .access = Access::write,
-                                                               .full_sync = options.durability == Durability::full,
-                                                               .vfs = options.vfs});
+  auto writer = std::make_unique<Connection>(ConnectionOptions{
+      .path = path, .access = Access::write, .full_sync = options.durability == Durability::full, .vfs = options.vfs});
   migrate(*writer, options.migrations, clock.wall_ms());
   return writer;
 }
 
 // A start on a full disk: SQLite needs a few pages of its own (the WAL's index) before it can even read.
-std::unique_ptr<Connection> open_writer_with_reserve(const StoreOptions& options, const std::string& directory, Clock& clock) {
+std::unique_ptr<Connection> open_writer_with_reserve(const StoreOptions& options, const std::string& directory,
+                                                     Clock& clock) {
   const std::string path = directory + "/bide.db";
   try {
     return open_writer(options, path, clock);

@@ -29,8 +29,8 @@ struct StoreOptions {
   std::string directory;  // DIR: holds bide.db, bide.lock, bide.reserve; made (0700) if it is missing
   bool threaded = true;   // false: inline
   Durability durability = Durability::full;
-  std::string vfs;        // name of a registered VFS, empty for the default
-  int readers = 4;        // read-only connections
+  std::string vfs;  // name of a registered VFS, empty for the default
+  int readers = 4;  // read-only connections
   // Called once, on the writer, after an I/O error whose outcome is unknown. The default logs and ends the process
   // with code 70 (EX_SOFTWARE). Tests replace it.
   std::function<void(const std::string& what)> on_fatal;
@@ -47,13 +47,13 @@ enum class Purpose {
 
 struct StoreHealth {
   bool storage_full = false;
-  bool failed = false;                // sticky
-  bool foreign_writer_seen = false;   // PRAGMA data_version moved without us
+  bool failed = false;               // sticky
+  bool foreign_writer_seen = false;  // PRAGMA data_version moved without us
   std::int64_t wal_bytes = 0;
   std::size_t queued_jobs = 0;
   std::uint64_t commits = 0;
   std::uint64_t jobs = 0;
-  std::uint64_t wakes = 0;            // of the writer's thread: none while idle
+  std::uint64_t wakes = 0;  // of the writer's thread: none while idle
 };
 
 class Store {
@@ -98,9 +98,9 @@ class Store {
     return job(lease.tx());
   }
 
-  [[nodiscard]] TimeMs now() const;          // the store's clock
-  [[nodiscard]] StoreClock& clock();         // follow_wall(), held()
-  [[nodiscard]] Clock& system_clock();       // the port that the store was given
+  [[nodiscard]] TimeMs now() const;     // the store's clock
+  [[nodiscard]] StoreClock& clock();    // follow_wall(), held()
+  [[nodiscard]] Clock& system_clock();  // the port that the store was given
   [[nodiscard]] StoreHealth health() const;
   [[nodiscard]] const std::string& directory() const;
   // Stops taking jobs (later ones throw StorageFault "closing"), runs what is queued.

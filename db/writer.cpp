@@ -47,7 +47,8 @@ void Writer::add(Job& job) NO_THREAD_SAFETY_ANALYSIS {
     while (queued_ >= limits::kQueueJobs && !closing_) room_.wait(lock);
   }
   if (closing_ || failed()) {
-    job.error = {ErrorValue::Kind::storage_fault, closing_ ? "closing" : "the store has failed: nothing more is written"};
+    job.error = {ErrorValue::Kind::storage_fault,
+                 closing_ ? "closing" : "the store has failed: nothing more is written"};
     lock.unlock();
     answer(job);
     return;
@@ -154,7 +155,8 @@ void Writer::take_batch() {
 
 void Writer::process() {
   if (failed()) {
-    for (Job* job : batch_) job->error = {ErrorValue::Kind::storage_fault, "the store has failed: nothing more is written"};
+    for (Job* job : batch_)
+      job->error = {ErrorValue::Kind::storage_fault, "the store has failed: nothing more is written"};
     return answer_all();
   }
   if (disk_full_) refuse_what_needs_space();

@@ -186,9 +186,8 @@ void keep_late(Ports& ports, const Request& request) {
   const auto nonce = json::string_member(request.body, "nonce");
   const Principal& who = request.principal;
   if (!step || !nonce || !who.run || json::member(request.body, "verdict")) return;
-  ports.commands.store().write([&](db::Tx& tx) {
-    (void)kernel::keep_orphaned_outcome(tx, *who.run, *step, who.epoch, *nonce, tx.now());
-  });
+  ports.commands.store().write(
+      [&](db::Tx& tx) { (void)kernel::keep_orphaned_outcome(tx, *who.run, *step, who.epoch, *nonce, tx.now()); });
 }
 
 // What complete, fail and probe have in common: the step of the path and the nonce of the body.

@@ -51,7 +51,8 @@ class Server {
   void listen(Listener listener);  // before start()
   void start();
   // Takes no more connections, closes those that are idle, tells handlers that wait, lets what is in hand answer, and
-  // joins. Returns when the last handler has: stop the executor first, it ends those that wait for an attempt. Idempotent.
+  // joins. Returns when the last handler has: stop the executor first, it ends those that wait for an attempt.
+  // Idempotent.
   void stop();
   [[nodiscard]] ServerCounts counts() const;
 

@@ -18,19 +18,19 @@ namespace bide::flow {
 struct StepAsk {
   std::string branch;
   std::string name;
-  std::string key;                  // programs [V3]
+  std::string key;  // programs [V3]
   kernel::Effect effect = kernel::Effect::non_idempotent;
-  std::string request = "null";     // checked JSON: its canonical form is hashed [J4]
-  std::int64_t retries = 0;         // attempts = retries + 1 [E2]
-  DurationMs backoff = 0;           // 0: 1 s, doubling, at most 5 min, ±20 % [E2]; else this, each time
-  DurationMs timeout = 0;           // 0: none
-  bool fail_on_timeout = false;     // E5
+  std::string request = "null";           // checked JSON: its canonical form is hashed [J4]
+  std::int64_t retries = 0;               // attempts = retries + 1 [E2]
+  DurationMs backoff = 0;                 // 0: 1 s, doubling, at most 5 min, ±20 % [E2]; else this, each time
+  DurationMs timeout = 0;                 // 0: none
+  bool fail_on_timeout = false;           // E5
   std::optional<std::string> probe;       // programs: a shell string; native: any text, the Context has the function
   std::optional<std::string> assume;      // JSON [E4]
   std::optional<std::string> compensate;  // recorded with the intent [E6]
-  std::string caller;               // programs: cwd and exported variables, hashed [V3]
-  std::string verb;                 // programs: one a verb process; the same again is the same open verb
-  bool tried = false;               // programs: a final failure is handed to the caller, not to the run [V1]
+  std::string caller;                     // programs: cwd and exported variables, hashed [V3]
+  std::string verb;                       // programs: one a verb process; the same again is the same open verb
+  bool tried = false;                     // programs: a final failure is handed to the caller, not to the run [V1]
 };
 
 struct WaitAsk {
@@ -38,9 +38,9 @@ struct WaitAsk {
   kernel::WaitKind kind = kernel::WaitKind::approval;  // approval | question | signal | timer
   std::string name;
   std::string key;
-  std::string request = "{}";  // what is asked, hashed; a timer's: {"sleep_ms":n} or {"until":"RFC 3339"}
-  std::optional<DurationMs> timeout;         // none: never
-  std::optional<std::string> fallback;       // JSON: the declared default at expiry [A4]
+  std::string request = "{}";           // what is asked, hashed; a timer's: {"sleep_ms":n} or {"until":"RFC 3339"}
+  std::optional<DurationMs> timeout;    // none: never
+  std::optional<std::string> fallback;  // JSON: the declared default at expiry [A4]
   std::string caller;
   std::string verb;
 };

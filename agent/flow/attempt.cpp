@@ -15,7 +15,12 @@ namespace bide::flow {
 std::string request_hash(std::string_view request) { return sha256(json::canonical(request)); }
 
 std::string error_json(std::string_view code, std::string_view message) {
-  return json::Writer().begin_object().member("code", std::string(code)).member("message", std::string(message)).end_object().take();
+  return json::Writer()
+      .begin_object()
+      .member("code", std::string(code))
+      .member("message", std::string(message))
+      .end_object()
+      .take();
 }
 
 namespace {
@@ -76,15 +81,21 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
   const Attempted attempted{std::string(position), kind, ask};
   const std::string hash = request_hash(ask.request);
   const std::string caller = ask.caller.empty() ? "" : sha256(ask.caller);
-  const auto differs = [&](std::string_view message) { return end_locked(guard, nondeterminism(run_.id, entry, attempted, message)); };
+  const auto differs = [&](std::string_view message) {
+    return end_locked(guard, nondeterminism(run_.id, entry, attempted, message));
+  };
   if (entry == nullptr) {
-    if (kind != kernel::StepKind::step || ask.effect != kernel::Effect::non_idempotent || options_.style != Style::program) return std::nullopt;
+    if (kind != kernel::StepKind::step || ask.effect != kernel::Effect::non_idempotent ||
+        options_.style != Style::program)
+      return std::nullopt;
     const Entry* twin = journal_.unasked_with(hash, fence_.epoch);
     if (twin == nullptr) return std::nullopt;
-    return end_locked(guard, nondeterminism(run_.id, twin, attempted,
-                                            "The same request was done under another position, which this attempt did not ask for: "
-                                            "the key or name was " + twin->row.position + " and is " + std::string(position) +
-                                            ". Use a key that is the same in every attempt."));
+    return end_locked(
+        guard, nondeterminism(run_.id, twin, attempted,
+                              "The same request was done under another position, which this attempt did not ask for: "
+                              "the key or name was " +
+                                  twin->row.position + " and is " + std::string(position) +
+                                  ". Use a key that is the same in every attempt."));
   }
   const kernel::StepRow& row = entry->row;
   const bool same_request = row.request_hash == hash;
@@ -123,7 +134,8 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
       return open;
     }
     if (open != nullptr) {
-      return end_locked(guard, error_json("AmbiguousPosition", "Two open verbs are called \"" + ask.name + "\": give each --key."));
+      return end_locked(
+          guard, error_json("AmbiguousPosition", "Two open verbs are called \"" + ask.name + "\": give each --key."));
     }
     position = program_position(ask.branch, kind, ask.name, ask.key, ++counts_[place]);
   }
@@ -271,13 +283,15 @@ void Attempt::refresh_locked(Guard& guard) {
 
 kernel::Finished Attempt::finish(const kernel::Finish& asked) {
   Guard guard(mutex_);
-  if (closing_ != Closing::open && closing_ != Closing::ending && closing_ != Closing::cancelled) return kernel::Finished::lease_lost;
+  if (closing_ != Closing::open && closing_ != Closing::ending && closing_ != Closing::cancelled)
+    return kernel::Finished::lease_lost;
   kernel::Finish finish = asked;
   if (options_.style == Style::native && !finish.error && closing_ == Closing::open && !cancelled_) {
     if (const Entry* unvisited = journal_.first_unvisited()) {
       StepAsk none;
-      finish.error = nondeterminism(run_.id, unvisited, Attempted{"", unvisited->row.kind, none},
-                                    "The code ended without asking for an entry that was recorded: " + unvisited->row.position + ".");
+      finish.error = nondeterminism(
+          run_.id, unvisited, Attempted{"", unvisited->row.kind, none},
+          "The code ended without asking for an entry that was recorded: " + unvisited->row.position + ".");
     } else if (const Entry* open = journal_.first_open()) {
       finish.error = error_json("OpenSteps", "The code ended while step \"" + open->row.name + "\" was open.");
     }
@@ -297,7 +311,8 @@ bool Attempt::hand_back(TimeMs run_at, std::string_view reason, Closing why) {
 
 void Attempt::abandon() {
   Guard guard(mutex_);
-  (void)persist(guard, [&](db::Tx& tx) { return kernel::abandon_attempt(tx, fence_, tx.now()); }, db::Purpose::decision);
+  (void)persist(
+      guard, [&](db::Tx& tx) { return kernel::abandon_attempt(tx, fence_, tx.now()); }, db::Purpose::decision);
   close_locked(Closing::lease_lost);
   if (options_.on_requeued) options_.on_requeued();
 }
@@ -308,7 +323,8 @@ std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   for (const auto& [seq, entry] : journal_.all()) {
     if (entry->executing) calls.push_back({seq, entry->verb_pid, false, true, entry->deadline_boot_ms});
   }
-  for (const Waiter* waiter : waiters_) calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0});
+  for (const Waiter* waiter : waiters_)
+    calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0});
   return calls;
 }
 

@@ -31,7 +31,7 @@ struct AttemptOptions {
   DurationMs inline_sleep = limits::kInlineSleepMs;  // A5
   bool allow_default_approved = false;               // A4: the manifest's permission
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
-  std::string secret;  // of its token: who speaks for this attempt
+  std::string secret;                                // of its token: who speaks for this attempt
   std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
 };
 
@@ -62,7 +62,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     bool stays_pending = false;
     bool fault = false;  // of ours: it could not be started; pending, and the run is handed back [E8]
   };
-  [[nodiscard]] Outcome fail(std::int64_t step, std::string_view nonce, const FailureReport& report, const Caller& caller = {});
+  [[nodiscard]] Outcome fail(std::int64_t step, std::string_view nonce, const FailureReport& report,
+                             const Caller& caller = {});
   [[nodiscard]] Outcome wait(const WaitAsk& ask, const Caller& caller = {});
   // J8: a recorded value; `make` is asked once in the life of the run.
   [[nodiscard]] Outcome value(const std::string& branch, const std::string& name, const std::string& key,
@@ -120,13 +121,14 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // The following hold mutex_ through the guard, and give it up while they write or wait.
   using Guard = std::unique_lock<Mutex>;
   [[nodiscard]] std::variant<Entry*, Outcome> locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask);
-  [[nodiscard]] std::optional<Outcome> mismatch(Guard& guard, kernel::StepKind kind, const StepAsk& ask, const Entry* entry,
-                                                std::string_view place, std::string_view position);
+  [[nodiscard]] std::optional<Outcome> mismatch(Guard& guard, kernel::StepKind kind, const StepAsk& ask,
+                                                const Entry* entry, std::string_view place, std::string_view position);
   [[nodiscard]] Outcome drive_step(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome drive_wait(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome execute(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> in_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen);
-  [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen);
+  [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller,
+                                                      std::uint64_t seen);
   [[nodiscard]] Execute execution_of(const Entry& entry) const;
   [[nodiscard]] Outcome record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> open_wait(Guard& guard, Entry& entry, const WaitAsk& ask);
@@ -163,7 +165,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // Guarded by mutex_.
   struct Waiter {
     Entry* entry = nullptr;
-    WaitId wait;             // invalid: a retry's backoff
+    WaitId wait;  // invalid: a retry's backoff
     int pid = 0;
     bool may_suspend = false;
   };
@@ -180,7 +182,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   bool suspending_ = false;
   int executing_ = 0;
   int branches_ = 1;
-  int vanished_ = 0;           // callers that hung up in a wait
+  int vanished_ = 0;  // callers that hung up in a wait
   TimeMs loaded_at_ = 0;
   std::uint64_t changes_ = 0;
 

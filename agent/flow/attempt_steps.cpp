@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
-#include "agent/flow/attempt_impl.h"
 #include "agent/flow/attempt.h"
+#include "agent/flow/attempt_impl.h"
 #include "agent/kernel/steps.h"
 #include "agent/kernel/waits.h"
 
@@ -23,12 +23,17 @@ DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t c
 std::optional<std::string> unusable(std::string_view result) {
   if (result.size() > limits::kDocumentBytes) {
     json::Writer w;
-    w.begin_object().member("code", "ResultTooLarge").member("message", "The result is over 1 MiB; its first 4096 bytes are kept.");
+    w.begin_object()
+        .member("code", "ResultTooLarge")
+        .member("message", "The result is over 1 MiB; its first 4096 bytes are kept.");
     return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
   }
   if (const auto refused = json::check(result)) {
     json::Writer w;
-    w.begin_object().member("code", "BadResult").member("message", "The result is not JSON: " + refused->why + " at byte " + std::to_string(refused->offset) + ".");
+    w.begin_object()
+        .member("code", "BadResult")
+        .member("message",
+                "The result is not JSON: " + refused->why + " at byte " + std::to_string(refused->offset) + ".");
     return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
   }
   return std::nullopt;
@@ -83,14 +88,11 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
     }
     if (closing_ != Closing::open || silent()) return closed_outcome(entry);
     switch (entry.row.status) {
-      case kernel::StepStatus::completed:
-        entry.open = false;
-        return Settled{entry.row.result.value_or("null"), {}};
+      case kernel::StepStatus::completed: entry.open = false; return Settled{entry.row.result.value_or("null"), {}};
       case kernel::StepStatus::failed:
         entry.open = false;
         return Failed{entry.row.error.value_or("{}"), entry.row.name, entry.ask.tried};
-      case kernel::StepStatus::cancelled:
-        return closed_outcome(entry);
+      case kernel::StepStatus::cancelled: return closed_outcome(entry);
       case kernel::StepStatus::pending: {
         if (cancelled_) return closed_outcome(entry);
         const TimeMs due = entry.row.not_before.value_or(0);
@@ -119,7 +121,8 @@ void Attempt::ride_intent(Entry& entry) {
   store_.ride(
       [fence = fence_, intent = intent_of(entry), superseded, refused, reset](db::Tx& tx) {
         if (superseded->load()) return;
-        if (std::holds_alternative<kernel::LeaseLost>(kernel::write_intent(tx, fence, intent, reset, tx.now()))) refused->store(true);
+        if (std::holds_alternative<kernel::LeaseLost>(kernel::write_intent(tx, fence, intent, reset, tx.now())))
+          refused->store(true);
       },
       [weak = weak_from_this(), refused](const std::optional<std::string>&) {
         // A fault is met again, and told, by the outcome's job, which carries the intent.
@@ -186,7 +189,8 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
 
 Execute Attempt::execution_of(const Entry& entry) const {
   return Execute{entry.row.seq, *entry.row.nonce,
-                 kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash), entry.row.executions};
+                 kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash),
+                 entry.row.executions};
 }
 
 void Attempt::stop_executing(Entry& entry) {
@@ -203,17 +207,21 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
   if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller, seen);
   if (entry.ask.probe && !entry.probed) {
     const TimeMs settled_at = loaded_at_ + options_.settle_after;
-    if (options_.style == Style::native && store_.now() < settled_at) return block(guard, entry, caller, seen, settled_at, WaitId(), true);
+    if (options_.style == Style::native && store_.now() < settled_at)
+      return block(guard, entry, caller, seen, settled_at, WaitId(), true);
     entry.probed = true;
     entry.executing = true;  // the gate is held while a probe runs
     entry.verb_pid = caller.pid;
     ++executing_;
     entry.row.nonce = random_.uid();
     return AskProbe{entry.row.seq, *entry.row.nonce,
-                    kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash), *entry.ask.probe};
+                    kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash),
+                    *entry.ask.probe};
   }
-  const std::string known = json::Writer().begin_object().member("probe", entry.ask.probe ? "could not tell" : "none").end_object().take();
-  const auto outcome = persist(guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::put_in_doubt(tx, fence_, id, known, tx.now()); });
+  const std::string known =
+      json::Writer().begin_object().member("probe", entry.ask.probe ? "could not tell" : "none").end_object().take();
+  const auto outcome = persist(
+      guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::put_in_doubt(tx, fence_, id, known, tx.now()); });
   if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
   entry.row.status = kernel::StepStatus::needs_reconcile;
   return std::nullopt;
@@ -248,19 +256,22 @@ Outcome Attempt::probe_said(std::int64_t step, std::string_view nonce, ProbeVerd
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
   if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
-  if (!entry->executing || !entry->probed || entry->row.nonce != nonce) return problem("stale_nonce", "This probe is not asked any more.");
+  if (!entry->executing || !entry->probed || entry->row.nonce != nonce)
+    return problem("stale_nonce", "This probe is not asked any more.");
   stop_executing(*entry);
   if (verdict == ProbeVerdict::did_not_run) return execute(guard, *entry, caller);
   if (verdict == ProbeVerdict::cannot_tell) return drive_step(guard, *entry, caller);
   std::string value = result.value_or("null");
   if (unusable(value)) value = entry->row.assume.value_or(R"({"assumed":true})");
-  const bool held = persist(guard, [&, id = entry->row.id](db::Tx& tx) { return kernel::settle_step(tx, fence_, id, value, tx.now()); });
+  const bool held = persist(
+      guard, [&, id = entry->row.id](db::Tx& tx) { return kernel::settle_step(tx, fence_, id, value, tx.now()); });
   if (!held) return lost();
   Outcome settled = settle(*entry, std::move(value));
   return silent() ? closed_outcome(*entry) : std::move(settled);
 }
 
-Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string_view result, const std::optional<std::string>& usage) {
+Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string_view result,
+                          const std::optional<std::string>& usage) {
   if (const auto error = unusable(result)) return fail(step, nonce, FailureReport{*error, false, false, false});
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
@@ -268,7 +279,8 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
   if (entry->row.nonce == nonce && entry->row.status == kernel::StepStatus::completed) {
     return silent() ? closed_outcome(*entry) : Settled{entry->row.result.value_or("null"), {}};
   }
-  if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
+  if (!entry->executing || entry->row.nonce != nonce)
+    return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (entry->superseded) entry->superseded->store(true);
   kernel::Completion done{intent_of(*entry), entry->row.id, std::string(result), usage};
   bool flagged = false;
@@ -290,7 +302,8 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
   if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
   const bool told = entry->row.status == kernel::StepStatus::pending || entry->row.status == kernel::StepStatus::failed;
   if (!entry->executing && entry->row.nonce == nonce && told) return drive_step(guard, *entry, caller);
-  if (!entry->executing || entry->row.nonce != nonce) return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
+  if (!entry->executing || entry->row.nonce != nonce)
+    return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (report.unknown) {
     // E7: no outcome. At a suspension or shutdown nothing at all; for non_idempotent as after a crash.
     const bool ours = closing_ == Closing::shutdown || closing_ == Closing::suspended;
@@ -304,7 +317,8 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
 
 Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller) {
   if (entry.superseded) entry.superseded->store(true);
-  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt, !report.stays_pending && !report.fault};
+  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt,
+                          !report.stays_pending && !report.fault};
   const bool begun = !report.stays_pending && !report.fault;
   const std::int64_t failures = entry.row.failures + (begun ? 1 : 0);
   const bool again = !begun || (report.retryable && failures <= entry.ask.retries);

@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "agent/base/json.h"
-#include "agent/flow/attempt_impl.h"
 #include "agent/flow/attempt.h"
+#include "agent/flow/attempt_impl.h"
 #include "agent/kernel/waits.h"
 
 namespace bide::flow {
@@ -67,7 +67,9 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
     return end_locked(guard, error_json("Usage", "A timer needs a length or a time."));
   }
   if (ask.kind == kernel::WaitKind::approval && ask.fallback == "\"approved\"" && !options_.allow_default_approved) {
-    return end_locked(guard, error_json("Usage", "A default of \"approved\" needs allow_default_approved in the workflow's manifest."));
+    return end_locked(
+        guard,
+        error_json("Usage", "A default of \"approved\" needs allow_default_approved in the workflow's manifest."));
   }
   StepAsk step;
   step.branch = ask.branch;
@@ -93,7 +95,8 @@ std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const Wait
   const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::OpenOutcome {
     flagged = kernel::cancel_asked(tx, fence_);
     if (flagged) return kernel::WaitOpened{};
-    return kernel::open_wait(tx, fence_, kernel::WaitAsk{intent, ask.kind, payload, deadline_of(ask, tx.now())}, reset, tx.now());
+    return kernel::open_wait(tx, fence_, kernel::WaitAsk{intent, ask.kind, payload, deadline_of(ask, tx.now())}, reset,
+                             tx.now());
   });
   if (flagged) return cancelled_outcome(entry);
   if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
@@ -133,7 +136,8 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
       flagged = kernel::cancel_asked(tx, fence_);
       if (flagged) return true;
       const bool pending_timer = wait->status == kernel::WaitStatus::pending;
-      const bool ok = pending_timer ? kernel::settle_timer(tx, fence_, *wait, tx.now()) : kernel::settle_from_wait(tx, fence_, *wait, tx.now());
+      const bool ok = pending_timer ? kernel::settle_timer(tx, fence_, *wait, tx.now())
+                                    : kernel::settle_from_wait(tx, fence_, *wait, tx.now());
       if (ok && pending_timer) result = kernel::read_wait(tx, wait->id)->resolution.value();
       return ok;
     });
@@ -145,8 +149,8 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
 
 // Waits until something changes, the time comes, or the caller hangs up; suspends native code when all of it waits.
 // nullopt: look again. `holds_run`: this wait is short and must not suspend the run.
-std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen, std::optional<TimeMs> until,
-                                      WaitId wait, bool holds_run) {
+std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen,
+                                      std::optional<TimeMs> until, WaitId wait, bool holds_run) {
   const bool inline_wait = holds_run || (until && *until - store_.now() <= options_.inline_sleep);
   Waiter waiter{&entry, wait, caller.pid, !inline_wait};
   waiters_.push_back(&waiter);
@@ -171,7 +175,10 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
     }
     // An inline sleep looks at the store's clock in small steps (it may be a test's); a verb is watched for its end.
     DurationMs longest = caller.gone ? 250 : 60'000;
-    if (until) longest = std::min<DurationMs>(longest, std::max<DurationMs>(1, inline_wait ? std::min<DurationMs>(*until - store_.now(), 50) : *until - store_.now()));
+    if (until)
+      longest = std::min<DurationMs>(
+          longest, std::max<DurationMs>(
+                       1, inline_wait ? std::min<DurationMs>(*until - store_.now(), 50) : *until - store_.now()));
     changed_.wait_for(guard, std::chrono::milliseconds(longest));
   }
   return std::nullopt;
@@ -215,7 +222,8 @@ bool Attempt::try_suspend() {
   return closing_ == Closing::suspended;
 }
 
-Outcome Attempt::value(const std::string& branch, const std::string& name, const std::string& key, const std::function<std::string()>& make) {
+Outcome Attempt::value(const std::string& branch, const std::string& name, const std::string& key,
+                       const std::function<std::string()>& make) {
   Guard guard(mutex_);
   StepAsk ask;
   ask.branch = branch;

@@ -14,7 +14,8 @@ namespace {
 // workflow's error, not a fault of ours that is tried again for ever [D1, D5].
 void require_json(std::string_view what, const std::string& text) {
   if (text.size() > limits::kDocumentBytes) throw std::invalid_argument(std::string(what) + " is over 1 MiB");
-  if (const auto refused = json::check(text)) throw std::invalid_argument(std::string(what) + " is not JSON: " + refused->why);
+  if (const auto refused = json::check(text))
+    throw std::invalid_argument(std::string(what) + " is not JSON: " + refused->why);
 }
 
 void require_ask(const std::string& name, const std::string& request) {
@@ -25,7 +26,8 @@ void require_ask(const std::string& name, const std::string& request) {
 }  // namespace
 
 StepFailed::StepFailed(std::string error_json)
-    : std::runtime_error(json::string_member(error_json, "message").value_or(error_json)), error(std::move(error_json)) {}
+    : std::runtime_error(json::string_member(error_json, "message").value_or(error_json)),
+      error(std::move(error_json)) {}
 
 Context::Context(Attempt& attempt, Random& random, std::string branch)
     : attempt_(attempt), random_(random), branch_(std::move(branch)) {}
@@ -40,7 +42,8 @@ std::string Context::take(Outcome outcome) {
   throw Bug("context: an outcome that native code cannot take");
 }
 
-std::string Context::step(const std::string& name, kernel::Effect effect, const EffectFn& run, const StepOptions& options) {
+std::string Context::step(const std::string& name, kernel::Effect effect, const EffectFn& run,
+                          const StepOptions& options) {
   StepAsk ask;
   ask.branch = branch_;
   ask.name = name;
@@ -56,7 +59,8 @@ std::string Context::step(const std::string& name, kernel::Effect effect, const 
   return run_effect(attempt_.begin_step(ask), run, options, effect);
 }
 
-std::string Context::run_effect(Outcome outcome, const EffectFn& run, const StepOptions& options, kernel::Effect effect) {
+std::string Context::run_effect(Outcome outcome, const EffectFn& run, const StepOptions& options,
+                                kernel::Effect effect) {
   for (;;) {
     if (const auto* ask = std::get_if<AskProbe>(&outcome)) {
       ProbeAnswer answer;

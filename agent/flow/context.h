@@ -63,14 +63,14 @@ struct ApprovalOptions {
   std::optional<DurationMs> timeout;
   std::optional<std::string> fallback;  // "approved" (needs the permission) or "denied"
   int quorum = 1;
-  std::string policy = "any";           // any | initiator | not_initiator
-  std::optional<std::string> data;      // JSON shown to the person
+  std::string policy = "any";       // any | initiator | not_initiator
+  std::optional<std::string> data;  // JSON shown to the person
 };
 
 struct QuestionOptions {
   std::string name = "question";
   std::vector<std::string> options;
-  std::optional<std::string> schema;    // JSON Schema
+  std::optional<std::string> schema;  // JSON Schema
   std::optional<DurationMs> timeout;
   std::optional<std::string> fallback;  // JSON
 };
@@ -83,14 +83,15 @@ class Context {
   [[nodiscard]] RunId run() const;
 
   // Runs `effect` once (by its class) and returns its recorded result, JSON.
-  std::string step(const std::string& name, kernel::Effect effect, const EffectFn& run, const StepOptions& options = {});
+  std::string step(const std::string& name, kernel::Effect effect, const EffectFn& run,
+                   const StepOptions& options = {});
   // {"decision":"approved"|"denied"|"changes_requested","by","at","comment"?} or {"expired":true,…} [A4, A7]
   std::string approval(const std::string& text, const ApprovalOptions& options = {});
   // {"answer":…,"by","at"} or {"expired":true,…} [A8]
   std::string question(const std::string& text, const QuestionOptions& options = {});
   // {"signal":id,"payload":…} or {"expired":true} [A9]
   std::string signal(const std::string& name, std::optional<DurationMs> timeout = std::nullopt);
-  void sleep(DurationMs length);  // A5
+  void sleep(DurationMs length);                                                         // A5
   std::string value(const std::string& name, const std::function<std::string()>& make);  // J8: JSON
   TimeMs now();                                                                          // J8
   std::string uuid();                                                                    // J8

@@ -37,13 +37,15 @@ Entry* Journal::by_seq(std::int64_t seq) {
 
 const Entry* Journal::sibling_with(std::string_view place, const Entry* but, std::string_view request_hash) const {
   const auto [first, last] = by_place_.equal_range(place);
-  const auto it = std::find_if(first, last, [&](const auto& p) { return p.second != but && p.second->row.request_hash == request_hash; });
+  const auto it = std::find_if(
+      first, last, [&](const auto& p) { return p.second != but && p.second->row.request_hash == request_hash; });
   return it == last ? nullptr : it->second;
 }
 
 const Entry* Journal::sibling_from(std::string_view place, const Entry* but, std::string_view caller_hash) const {
   const auto [first, last] = by_place_.equal_range(place);
-  const auto it = std::find_if(first, last, [&](const auto& p) { return p.second != but && p.second->row.caller_hash == caller_hash; });
+  const auto it = std::find_if(
+      first, last, [&](const auto& p) { return p.second != but && p.second->row.caller_hash == caller_hash; });
   return it == last ? nullptr : it->second;
 }
 

@@ -42,7 +42,8 @@ class Journal {
   [[nodiscard]] std::int64_t next_seq() { return ++last_seq_; }
 
   // V3. Another entry of the same place, asked or not, with this request (and caller).
-  [[nodiscard]] const Entry* sibling_with(std::string_view place, const Entry* but, std::string_view request_hash) const;
+  [[nodiscard]] const Entry* sibling_with(std::string_view place, const Entry* but,
+                                          std::string_view request_hash) const;
   [[nodiscard]] const Entry* sibling_from(std::string_view place, const Entry* but, std::string_view caller_hash) const;
   // The entry of this place on which an operation is open, or null.
   [[nodiscard]] Entry* open_at(std::string_view place);

@@ -15,6 +15,7 @@ struct Attempted {
   const StepAsk& ask;
 };
 // recorded may be null: the journal has nothing there that fits.
-[[nodiscard]] std::string nondeterminism(RunId run, const Entry* recorded, const Attempted& attempted, std::string_view message);
+[[nodiscard]] std::string nondeterminism(RunId run, const Entry* recorded, const Attempted& attempted,
+                                         std::string_view message);
 
 }  // namespace bide::flow

@@ -20,10 +20,12 @@ void audit_answer(db::Tx& tx, RunId run, std::string_view name, const WaitRow* w
   }
   std::optional<std::string_view> reason;
   if (!why.empty()) reason = why;
-  db::Query(tx,
-            "INSERT INTO approvals_audit (at, run_uid, run_id, workflow, wait_id, name, digest, decided_by, verdict, decision, why) "
-            "SELECT ?1, r.uid, r.id, f.name, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM runs r JOIN workflows f ON f.id = r.workflow_id "
-            "WHERE r.id = ?2")
+  db::Query(
+      tx,
+      "INSERT INTO approvals_audit (at, run_uid, run_id, workflow, wait_id, name, digest, decided_by, verdict, "
+      "decision, why) "
+      "SELECT ?1, r.uid, r.id, f.name, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM runs r JOIN workflows f ON f.id = r.workflow_id "
+      "WHERE r.id = ?2")
       .bind(now, run, wait_id, name, digest, decided_by, verdict, w.text(), reason)
       .run();
 }

@@ -35,11 +35,13 @@ bool suspect_runs(db::ReadTx& tx) {
 // Two statements, each a seek: one with "?2 IS NULL OR priority < ?2" would step over every sleeping run.
 std::optional<std::int64_t> next_priority(db::ReadTx& tx, VersionId pinned, std::optional<std::int64_t> below) {
   if (!below) {
-    db::Query q(tx, "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?");
+    db::Query q(
+        tx, "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?");
     return q.bind(pinned).one().maybe_integer(0);
   }
   db::Query q(tx,
-              "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ? AND priority < ?");
+              "SELECT max(priority) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = "
+              "? AND priority < ?");
   return q.bind(pinned, *below).one().maybe_integer(0);
 }
 
@@ -49,20 +51,22 @@ std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId a
   for (;;) {
     priority = next_priority(tx, pinned, priority);
     if (!priority) return std::nullopt;
-    db::Query q(tx,
-                "SELECT id, run_at FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
-                "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
-                "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 1");
+    db::Query q(
+        tx,
+        "SELECT id, run_at FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
+        "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
+        "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 1");
     q.bind(pinned, *priority, now, limits::kCrashLoopAlone, suspects);
     if (q.next()) return Candidate{RunId(q.integer(0)), as, false, *priority, q.integer(1)};
   }
 }
 
 std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules, TimeMs now) {
-  db::Query q(tx,
-              "SELECT id, run_at, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS NOT NULL "
-              "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.run_id = r.id AND p.status <> 'stopped' "
-              "AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 100");
+  db::Query q(
+      tx,
+      "SELECT id, run_at, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS NOT NULL "
+      "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.run_id = r.id AND p.status <> 'stopped' "
+      "AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 100");
   q.bind(now);
   while (q.next()) {
     const VersionId as = rules.known(VersionId(q.integer(2)));
@@ -72,11 +76,12 @@ std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules
 }
 
 Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs now) {
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'running', epoch = epoch + 1, owner = ?2, reason = NULL, "
-                                "workflow_version_id = ?3, started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued'")
-                          .bind(best.run, rules.owner, best.version, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'running', epoch = epoch + 1, owner = ?2, reason = NULL, "
+                "workflow_version_id = ?3, started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued'")
+          .bind(best.run, rules.owner, best.version, now)
+          .run();
   if (changed != 1) throw Bug("claim_next: the row changed under the writer");
   db::Query q(tx, "SELECT epoch, recoveries FROM runs WHERE id = ?");
   q.bind(best.run).one();
@@ -99,7 +104,8 @@ std::vector<VersionId> queued_versions(db::ReadTx& tx) {
   std::int64_t last = 0;
   for (;;) {
     db::Query q(tx,
-                "SELECT min(workflow_version_id) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id > ?");
+                "SELECT min(workflow_version_id) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND "
+                "workflow_version_id > ?");
     q.bind(last);
     if (!q.next() || q.null(0)) return versions;
     last = q.integer(0);
@@ -139,9 +145,10 @@ ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
 }
 
 bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run) {
-  db::Query q(tx,
-              "SELECT workflow_version_id, workflow_id, recoveries, paused_at IS NOT NULL OR EXISTS (SELECT 1 FROM processes p "
-              "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) FROM runs r WHERE id = ?");
+  db::Query q(
+      tx,
+      "SELECT workflow_version_id, workflow_id, recoveries, paused_at IS NOT NULL OR EXISTS (SELECT 1 FROM processes p "
+      "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) FROM runs r WHERE id = ?");
   q.bind(run);
   if (!q.next() || q.integer(3) != 0) return true;
   if (!rules.known(VersionId(q.integer(0))).valid()) return true;
@@ -155,12 +162,13 @@ bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view r
   std::optional<std::string_view> why;
   if (!reason.empty()) why = reason;
   // A cancel that came while the attempt was ending must not wait for run_at.
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = 0, reason = ?4, "
-                                "run_at = CASE WHEN cancel_requested_at IS NULL THEN ?5 ELSE ?6 END "
-                                "WHERE id = ?1 AND status = 'running' AND epoch = ?2 AND owner = ?3")
-                          .bind(fence.run, fence.epoch, fence.owner, why, run_at, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = 0, reason = ?4, "
+                "run_at = CASE WHEN cancel_requested_at IS NULL THEN ?5 ELSE ?6 END "
+                "WHERE id = ?1 AND status = 'running' AND epoch = ?2 AND owner = ?3")
+          .bind(fence.run, fence.epoch, fence.owner, why, run_at, now)
+          .run();
   if (changed != 1) return false;
   append_event(tx, now, "run.handed_back", fence.run, StepId(),
                json::Writer().begin_object().member("reason", std::string(reason)).end_object().text());
@@ -168,11 +176,12 @@ bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view r
 }
 
 bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now) {
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, epoch = epoch + 1, run_at = ?4 "
-                                "WHERE id = ?1 AND status = 'running' AND epoch = ?2 AND owner = ?3")
-                          .bind(fence.run, fence.epoch, fence.owner, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, epoch = epoch + 1, run_at = ?4 "
+                "WHERE id = ?1 AND status = 'running' AND epoch = ?2 AND owner = ?3")
+          .bind(fence.run, fence.epoch, fence.owner, now)
+          .run();
   if (changed != 1) return false;
   append_event(tx, now, "run.abandoned", fence.run, StepId(),
                json::Writer().begin_object().member("epoch", fence.epoch).end_object().text());
@@ -182,11 +191,12 @@ bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now) {
 }
 
 Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now) {
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = recoveries + 1, "
-                                "run_at = min(run_at, ?3) WHERE id = ?1 AND status = 'running' AND epoch = ?2")
-                          .bind(run, epoch, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = recoveries + 1, "
+                "run_at = min(run_at, ?3) WHERE id = ?1 AND status = 'running' AND epoch = ?2")
+          .bind(run, epoch, now)
+          .run();
   if (changed != 1) return Recovered::not_orphan;
   append_event(tx, now, "run.recovered", run, StepId());
   const auto row = read_run(tx, run);
@@ -211,7 +221,8 @@ std::vector<RunningRow> running_page(db::ReadTx& tx, RunId after, int limit) {
   // By the index of running rows, so that sleeping ones cost nothing: its order is (workflow_id, id).
   db::Query q(tx,
               "SELECT id, epoch, owner, lease_until FROM runs WHERE status = 'running' AND "
-              "(workflow_id, id) > (coalesce((SELECT workflow_id FROM runs WHERE id = ?1), 0), ?1) ORDER BY workflow_id, id LIMIT ?2");
+              "(workflow_id, id) > (coalesce((SELECT workflow_id FROM runs WHERE id = ?1), 0), ?1) ORDER BY "
+              "workflow_id, id LIMIT ?2");
   q.bind(after, limit);
   while (q.next()) rows.push_back({RunId(q.integer(0)), q.integer(1), q.text(2), q.maybe_integer(3)});
   return rows;
@@ -223,18 +234,21 @@ void set_reason(db::Tx& tx, RunId run, std::string_view reason) {
   db::Query(tx, "UPDATE runs SET reason = ?2 WHERE id = ?1 AND reason IS NOT ?2").bind(run, why).run();
 }
 
-int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(WorkflowId)>& known_workflow, TimeMs now) {
+int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(WorkflowId)>& known_workflow,
+                 TimeMs now) {
   int marked = 0;
   for (const VersionId pinned : queued_versions(tx)) {
     if (rules.known(pinned).valid()) continue;
     db::Query w(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
     const bool workflow_there = known_workflow(WorkflowId(w.bind(pinned).one().integer(0)));
     const std::string_view reason = workflow_there ? "version_missing" : "workflow_missing";
-    marked += db::Query(tx,
-                        "UPDATE runs SET reason = ?2 WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
-                        "AND run_at <= ?3 AND reason IS NOT ?2")
-                  .bind(pinned, reason, now)
-                  .run();
+    marked +=
+        db::Query(
+            tx,
+            "UPDATE runs SET reason = ?2 WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
+            "AND run_at <= ?3 AND reason IS NOT ?2")
+            .bind(pinned, reason, now)
+            .run();
   }
   return marked;
 }

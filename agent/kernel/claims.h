@@ -67,6 +67,7 @@ void set_reason(db::Tx& tx, RunId run, std::string_view reason);
 
 // Queued and due runs of versions that are not known: sets version_missing or workflow_missing on them.
 // known_workflow: whether any version of the workflow is there. Returns how many were marked.
-int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(WorkflowId)>& known_workflow, TimeMs now);
+int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(WorkflowId)>& known_workflow,
+                 TimeMs now);
 
 }  // namespace bide::kernel

@@ -11,7 +11,8 @@ CommandOutcome find_answer(db::ReadTx& tx, const CommandKey& key) {
 }
 
 void store_answer(db::Tx& tx, const CommandKey& key, int status, std::string_view response, TimeMs now) {
-  db::Query(tx, "INSERT INTO idempotency (principal, key, fingerprint, status, response, created_at) VALUES (?,?,?,?,?,?)")
+  db::Query(tx,
+            "INSERT INTO idempotency (principal, key, fingerprint, status, response, created_at) VALUES (?,?,?,?,?,?)")
       .bind(key.principal, key.key, db::Blob{key.fingerprint}, status, response, now)
       .run();
 }

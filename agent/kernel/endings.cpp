@@ -17,7 +17,8 @@ bool something_settled(db::ReadTx& tx, const Fence& fence, const std::vector<Wai
     const auto deadline = q.maybe_integer(2);
     if (q.text(1) == "timer" && deadline && *deadline <= now) return true;
   }
-  db::Query q(tx, "SELECT 1 FROM steps WHERE run_id = ? AND status = 'pending' AND kind = 'step' AND not_before <= ? LIMIT 1");
+  db::Query q(
+      tx, "SELECT 1 FROM steps WHERE run_id = ? AND status = 'pending' AND kind = 'step' AND not_before <= ? LIMIT 1");
   q.bind(fence.run, now);
   return q.next();
 }
@@ -52,17 +53,20 @@ std::string outcome_payload(const char* member, std::string_view raw) {
 }  // namespace
 
 SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now) {
-  db::Query q(tx, "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+  db::Query q(
+      tx,
+      "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
   if (!q.next()) return LeaseLost{};
   if (!q.null(0) || !q.null(1)) return GoOn{};
   if (something_settled(tx, fence, pending, now)) return GoOn{};
   const auto at = wakes_at(tx, fence.run);
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = ?2, run_at = coalesce(?3, run_at), owner = NULL, lease_until = NULL, "
-                                "recoveries = 0 WHERE id = ?1 AND status = 'running'")
-                          .bind(fence.run, at ? RunStatus::queued : RunStatus::waiting, at)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = ?2, run_at = coalesce(?3, run_at), owner = NULL, lease_until = NULL, "
+                "recoveries = 0 WHERE id = ?1 AND status = 'running'")
+          .bind(fence.run, at ? RunStatus::queued : RunStatus::waiting, at)
+          .run();
   if (changed != 1) throw Bug("suspend_run: the row changed under the writer");
   append_event(tx, now, "run.suspended", fence.run, StepId());
   return Suspended{at};
@@ -80,7 +84,9 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
   std::optional<std::string> error = finish.error;
   bool cancelled = false;
   {
-    db::Query q(tx, "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+    db::Query q(
+        tx,
+        "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
     q.bind(fence.run, fence.epoch, fence.owner);
     if (!q.next()) return Finished::lease_lost;
     cancelled = !q.null(0);
@@ -90,12 +96,14 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
   close_open_steps(tx, fence.run, now);
   const RunStatus to = cancelled ? RunStatus::cancelled : error ? RunStatus::failed : RunStatus::completed;
   const bool done = to == RunStatus::completed;
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = ?2, owner = NULL, lease_until = NULL, reason = NULL, result = ?3, error = ?4, "
-                                "finished_at = ?5, redrive_at = NULL, redrive_delay = NULL WHERE id = ?1 AND status = 'running'")
-                          .bind(fence.run, to, done ? std::optional(finish.result.value_or("null")) : std::nullopt,
-                                to == RunStatus::failed ? error : std::nullopt, now)
-                          .run();
+  const int changed =
+      db::Query(
+          tx,
+          "UPDATE runs SET status = ?2, owner = NULL, lease_until = NULL, reason = NULL, result = ?3, error = ?4, "
+          "finished_at = ?5, redrive_at = NULL, redrive_delay = NULL WHERE id = ?1 AND status = 'running'")
+          .bind(fence.run, to, done ? std::optional(finish.result.value_or("null")) : std::nullopt,
+                to == RunStatus::failed ? error : std::nullopt, now)
+          .run();
   if (changed != 1) throw Bug("finish_run: the row changed under the writer");
   if (done) {
     append_event(tx, now, "run.completed", fence.run, StepId());
@@ -112,17 +120,19 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
 void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now) {
   cancel_waits(tx, run, now);
   close_open_steps(tx, run, now);
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'failed', error = ?2, finished_at = ?3, reason = NULL, redrive_at = NULL, "
-                                "redrive_delay = NULL WHERE id = ?1 AND status = 'queued'")
-                          .bind(run, error, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'failed', error = ?2, finished_at = ?3, reason = NULL, redrive_at = NULL, "
+                "redrive_delay = NULL WHERE id = ?1 AND status = 'queued'")
+          .bind(run, error, now)
+          .run();
   if (changed != 1) throw Bug("fail_queued: the run was not queued");
   append_event(tx, now, "run.failed", run, StepId(), outcome_payload("error", error));
 }
 
 int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
-  return db::Query(tx, "UPDATE waits SET status = 'cancelled', resolved_at = ?2 WHERE run_id = ?1 AND status = 'pending'")
+  return db::Query(tx,
+                   "UPDATE waits SET status = 'cancelled', resolved_at = ?2 WHERE run_id = ?1 AND status = 'pending'")
       .bind(run, now)
       .run();
 }
@@ -130,12 +140,13 @@ int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
 void end_cancelled(db::Tx& tx, RunId run, TimeMs now) {
   cancel_waits(tx, run, now);
   close_open_steps(tx, run, now);
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'cancelled', owner = NULL, finished_at = ?2, reason = NULL, error = NULL, "
-                                "paused_at = NULL, redrive_at = NULL, redrive_delay = NULL "
-                                "WHERE id = ?1 AND status IN ('queued', 'waiting')")
-                          .bind(run, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'cancelled', owner = NULL, finished_at = ?2, reason = NULL, error = NULL, "
+                "paused_at = NULL, redrive_at = NULL, redrive_delay = NULL "
+                "WHERE id = ?1 AND status IN ('queued', 'waiting')")
+          .bind(run, now)
+          .run();
   if (changed != 1) throw Bug("end_cancelled: the run was neither queued nor waiting");
   append_event(tx, now, "run.cancelled", run, StepId());
 }
@@ -148,7 +159,8 @@ CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string
   w.begin_object().member("by", std::string(by)).member("reason", std::string(reason)).end_object();
   append_event(tx, now, "control.cancel", run, StepId(), w.text());
   db::Query(tx,
-            "UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, ?2), cancel_reason = coalesce(cancel_reason, ?3), "
+            "UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, ?2), cancel_reason = "
+            "coalesce(cancel_reason, ?3), "
             "paused_at = NULL, run_at = CASE status WHEN 'running' THEN run_at ELSE ?2 END WHERE id = ?1")
       .bind(run, now, reason)
       .run();

@@ -21,7 +21,8 @@ struct Suspended {
 struct GoOn {};  // a wait that the attempt believes pending is settled, a timer or retry is due, or a cancel came
 using SuspendOutcome = std::variant<Suspended, GoOn, LeaseLost>;
 // `pending`: the waits that the attempt believes pending.
-[[nodiscard]] SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now);
+[[nodiscard]] SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending,
+                                         TimeMs now);
 
 // The end that the code asks for. Under the cancel flag it ends cancelled [X1]. Open waits are cancelled.
 struct Finish {
@@ -39,8 +40,8 @@ enum class Finished { completed, failed, cancelled, lease_lost };
 void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now);
 
 // X1. Cancel from every live state.
-struct CancelEnded {};                  // it was not running: ended in this transaction
-struct CancelTold {};                   // running: flagged; ring its attempt
+struct CancelEnded {};  // it was not running: ended in this transaction
+struct CancelTold {};   // running: flagged; ring its attempt
 struct AlreadyEnded {
   RunStatus status;
 };
@@ -52,8 +53,8 @@ using CancelOutcome = std::variant<CancelEnded, CancelTold, AlreadyEnded, NoSuch
 // effect and is left needs_reconcile (listed, asked no more); other open steps are cancelled.
 void end_cancelled(db::Tx& tx, RunId run, TimeMs now);
 
-// X3. An operator's retry of a failed run: queued, error cleared; the failed step and those cancelled by the failure are
-// open again (steps pending with failures 0, waits with a new wait). Completed ones stay.
+// X3. An operator's retry of a failed run: queued, error cleared; the failed step and those cancelled by the failure
+// are open again (steps pending with failures 0, waits with a new wait). Completed ones stay.
 struct RunRetried {};
 // Problem codes: run_not_found 404, not_failed 409 (only a failed run is retried).
 using RetryOutcome = std::variant<RunRetried, Problem>;

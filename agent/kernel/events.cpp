@@ -4,8 +4,12 @@ namespace bide::kernel {
 namespace {
 
 EventRow read_event(db::Query& q) {
-  return EventRow{EventId(q.integer(0)), q.integer(1), q.text(2), RunId(q.maybe_integer(3).value_or(0)),
-                  StepId(q.maybe_integer(4).value_or(0)), q.text(5)};
+  return EventRow{EventId(q.integer(0)),
+                  q.integer(1),
+                  q.text(2),
+                  RunId(q.maybe_integer(3).value_or(0)),
+                  StepId(q.maybe_integer(4).value_or(0)),
+                  q.text(5)};
 }
 
 template <class I>
@@ -15,8 +19,7 @@ std::optional<std::int64_t> some(I id) {
 
 }  // namespace
 
-EventId append_event(db::Tx& tx, TimeMs now, std::string_view kind, RunId run, StepId step,
-                     std::string_view payload) {
+EventId append_event(db::Tx& tx, TimeMs now, std::string_view kind, RunId run, StepId step, std::string_view payload) {
   const EventId id(tx.next_id(db::Counter::events));
   db::Query(tx, "INSERT INTO events (id, at, kind, run_id, step_id, payload) VALUES (?,?,?,?,?,?)")
       .bind(id, now, kind, some(run), some(step), payload)
@@ -27,7 +30,9 @@ EventId append_event(db::Tx& tx, TimeMs now, std::string_view kind, RunId run, S
 std::vector<EventRow> events_after(db::ReadTx& tx, EventId after, RunId run, int limit) {
   std::vector<EventRow> rows;
   if (run.valid()) {
-    db::Query q(tx, "SELECT id, at, kind, run_id, step_id, payload FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?");
+    db::Query q(
+        tx,
+        "SELECT id, at, kind, run_id, step_id, payload FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?");
     q.bind(run, after, limit);
     while (q.next()) rows.push_back(read_event(q));
   } else {

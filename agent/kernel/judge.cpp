@@ -54,7 +54,8 @@ Problem already(const WaitRow& wait) {
   } else if (wait.status == WaitStatus::cancelled) {
     p = problem("wait_cancelled", "The wait was cancelled" + when + " with its run.");
   } else {
-    p = problem("wait_decided", wait.resolved_by.value_or("somebody") + " decided it" + when + ": " + stored(wait) + ".");
+    p = problem("wait_decided",
+                wait.resolved_by.value_or("somebody") + " decided it" + when + ": " + stored(wait) + ".");
   }
   p.hint = "bide show " + std::to_string(wait.run.value);
   p.extra = extra.text().substr(1, extra.text().size() - 2);
@@ -66,18 +67,21 @@ std::optional<Problem> misfit(const WaitRow& wait, const Decision& decision) {
   if (wait.kind == WaitKind::approval) {
     const std::string word = decision.decision.value_or("");
     if (word == "approved" || word == "denied" || word == "changes_requested") return std::nullopt;
-    return problem("bad_decision", "An approval takes {\"decision\": \"approved\" | \"denied\" | \"changes_requested\", \"comment\"?}.",
+    return problem("bad_decision",
+                   "An approval takes {\"decision\": \"approved\" | \"denied\" | \"changes_requested\", \"comment\"?}.",
                    "bide approve " + std::to_string(wait.id.value));
   }
   if (!decision.answer) {
-    return problem("bad_decision", "A question takes {\"answer\": …}.", "bide answer " + std::to_string(wait.id.value) + " VALUE");
+    return problem("bad_decision", "A question takes {\"answer\": …}.",
+                   "bide answer " + std::to_string(wait.id.value) + " VALUE");
   }
   if (wait.kind == WaitKind::reconcile) {
     if (!reconcile_verdict(*decision.answer).empty()) return std::nullopt;
-    return problem("not_understood",
-                   "Understood as a whole are: \"ran\", \"it ran\", \"continue\"; \"run\", \"it did not\", \"it did not run\", "
-                   "\"it didn't\", \"run it\"; \"abort\".",
-                   "bide answer " + std::to_string(wait.id.value) + " ran|run|abort");
+    return problem(
+        "not_understood",
+        "Understood as a whole are: \"ran\", \"it ran\", \"continue\"; \"run\", \"it did not\", \"it did not run\", "
+        "\"it didn't\", \"run it\"; \"abort\".",
+        "bide answer " + std::to_string(wait.id.value) + " ran|run|abort");
   }
   Problem p = problem("answer_invalid", "The answer does not fit what is asked.", "bide inbox");
   const auto options = json::member(wait.payload, "options");
@@ -94,7 +98,9 @@ std::optional<Problem> misfit(const WaitRow& wait, const Decision& decision) {
 
 std::optional<Problem> not_allowed(db::ReadTx& tx, const WaitRow& wait, const Principal& by) {
   if (!by.has(Scope::approve)) {
-    return problem("forbidden", by.name + " may not decide: the scope \"approve\" is needed, and a step cannot open its own run's gate.");
+    return problem(
+        "forbidden",
+        by.name + " may not decide: the scope \"approve\" is needed, and a step cannot open its own run's gate.");
   }
   if (wait.kind != WaitKind::approval) return std::nullopt;
   const std::string policy = json::string_member(wait.payload, "policy").value_or("any");
@@ -115,8 +121,8 @@ int count_votes(db::ReadTx& tx, WaitId wait) {
   return static_cast<int>(q.bind(wait).one().integer(0));
 }
 
-std::string approval_resolution(db::ReadTx& tx, const WaitRow& wait, const Decision& decision, const Principal& by, int quorum,
-                                TimeMs now) {
+std::string approval_resolution(db::ReadTx& tx, const WaitRow& wait, const Decision& decision, const Principal& by,
+                                int quorum, TimeMs now) {
   json::Writer w;
   w.begin_object().member("decision", *decision.decision).member("by", by.name).member("at", format_time(now));
   if (!decision.comment.empty()) w.member("comment", decision.comment);
@@ -135,7 +141,8 @@ bool abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now)
   static constexpr std::string_view kError =
       R"({"code":"ReconcileAborted","message":"A person answered the question of a step in doubt with abort."})";
   const int changed = db::Query(tx,
-                                "UPDATE steps SET status = 'failed', error = ?2, updated_at = ?3 WHERE id = ?1 AND status = 'needs_reconcile'")
+                                "UPDATE steps SET status = 'failed', error = ?2, updated_at = ?3 WHERE id = ?1 AND "
+                                "status = 'needs_reconcile'")
                           .bind(wait.step, kError, now)
                           .run();
   if (changed != 1) throw Bug("abort_run: the step was not in doubt");
@@ -156,19 +163,28 @@ std::string_view reconcile_verdict(std::string_view answer_json) {
   return {};
 }
 
-void store_resolution(db::Tx& tx, WaitId wait, std::string_view resolution, const std::optional<std::string>& by, TimeMs now) {
-  const int changed = db::Query(tx,
-                                "UPDATE waits SET status = 'resolved', resolution = ?2, resolved_by = ?3, resolved_at = ?4 "
-                                "WHERE id = ?1 AND status = 'pending'")
-                          .bind(wait, resolution, by, now)
-                          .run();
+void store_resolution(db::Tx& tx, WaitId wait, std::string_view resolution, const std::optional<std::string>& by,
+                      TimeMs now) {
+  const int changed =
+      db::Query(tx,
+                "UPDATE waits SET status = 'resolved', resolution = ?2, resolved_by = ?3, resolved_at = ?4 "
+                "WHERE id = ?1 AND status = 'pending'")
+          .bind(wait, resolution, by, now)
+          .run();
   if (changed != 1) throw Bug("store_resolution: the wait was not pending");
   const auto row = read_wait(tx, wait);
   append_event(tx, now, "wait.resolved", row->run, row->step,
-               json::Writer().begin_object().member("wait", wait.value).member("status", "resolved").member("by", by).end_object().text());
+               json::Writer()
+                   .begin_object()
+                   .member("wait", wait.value)
+                   .member("status", "resolved")
+                   .member("by", by)
+                   .end_object()
+                   .text());
 }
 
-ResolveOutcome judge_wait(db::Tx& tx, WaitId id, const Decision& decision, const Principal& by, std::string_view refusal, TimeMs now) {
+ResolveOutcome judge_wait(db::Tx& tx, WaitId id, const Decision& decision, const Principal& by,
+                          std::string_view refusal, TimeMs now) {
   const auto found = read_wait(tx, id);
   if (!found) return problem("wait_not_found", "There is no wait " + std::to_string(id.value) + ".", "bide inbox");
   const WaitRow& wait = *found;
@@ -187,17 +203,20 @@ ResolveOutcome judge_wait(db::Tx& tx, WaitId id, const Decision& decision, const
     return refuse(already(wait));
   }
   if (wait.resolve_by && *wait.resolve_by <= now) {
-    return refuse(problem("wait_expired", "The wait's deadline was " + format_time(*wait.resolve_by) + "; the answer came after it."));
+    return refuse(problem("wait_expired",
+                          "The wait's deadline was " + format_time(*wait.resolve_by) + "; the answer came after it."));
   }
   if (decision.if_match && *decision.if_match != wait.digest) {
-    return refuse(problem("changed", "What is asked is not what was shown: the digest differs. Look at it again, then decide."));
+    return refuse(
+        problem("changed", "What is asked is not what was shown: the digest differs. Look at it again, then decide."));
   }
   if (auto p = misfit(wait, decision)) return refuse(std::move(*p));
   audit_answer(tx, wait.run, wait.name, &wait, decision, by.name, "accepted", "", now);
   return settle_decision(tx, wait, decision, by, now);
 }
 
-ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& decision, const Principal& by, TimeMs now) {
+ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& decision, const Principal& by,
+                               TimeMs now) {
   WaitResolved resolved;
   if (wait.kind == WaitKind::approval) {
     db::Query(tx,
@@ -247,15 +266,16 @@ std::variant<Decision, Problem> parse_decision(std::string_view body) {
   decision.comment = json::string_member(body, "comment").value_or("");
   const bool one = word.has_value() != decision.answer.has_value();
   if (!one || (word && !decision.decision)) {
-    return problem("bad_decision",
-                   "Expected {\"decision\": \"approved\" | \"denied\" | \"changes_requested\", \"comment\"?} or {\"answer\": …, "
-                   "\"result\"?}, one of both.");
+    return problem(
+        "bad_decision",
+        "Expected {\"decision\": \"approved\" | \"denied\" | \"changes_requested\", \"comment\"?} or {\"answer\": …, "
+        "\"result\"?}, one of both.");
   }
   return decision;
 }
 
-NamedOutcome resolve_named(db::Tx& tx, RunId run, std::string_view name, const Decision& decision, std::string_view body,
-                           const Principal& by, TimeMs now) {
+NamedOutcome resolve_named(db::Tx& tx, RunId run, std::string_view name, const Decision& decision,
+                           std::string_view body, const Principal& by, TimeMs now) {
   const auto row = read_run(tx, run);
   if (!row) return problem("run_not_found", "There is no run " + std::to_string(run.value) + ".", "bide runs");
   std::optional<WaitId> latest;
@@ -275,11 +295,13 @@ NamedOutcome resolve_named(db::Tx& tx, RunId run, std::string_view name, const D
     return problem("forbidden", by.name + " may not decide: the scope \"approve\" is needed.");
   }
   if (terminal(row->status)) {
-    return problem("run_ended", "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
+    return problem("run_ended",
+                   "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
   }
   db::Query(tx,
             "INSERT INTO early_decisions (run_id, name, decided_by, scopes, decision, decided_at) VALUES (?,?,?,?,?,?) "
-            "ON CONFLICT DO UPDATE SET scopes = excluded.scopes, decision = excluded.decision, decided_at = excluded.decided_at")
+            "ON CONFLICT DO UPDATE SET scopes = excluded.scopes, decision = excluded.decision, decided_at = "
+            "excluded.decided_at")
       .bind(run, name, by.name, scopes_text(by.scopes), body, now)
       .run();
   append_event(tx, now, "wait.decided_early", run, StepId());

@@ -12,10 +12,11 @@ namespace bide::kernel {
 [[nodiscard]] ResolveOutcome judge_wait(db::Tx& tx, WaitId wait, const Decision& decision, const Principal& by,
                                         std::string_view refusal, TimeMs now);
 // The decision is accepted: vote, resolution, event, wake [A6, A7].
-[[nodiscard]] ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& decision, const Principal& by,
-                                             TimeMs now);
+[[nodiscard]] ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& decision,
+                                             const Principal& by, TimeMs now);
 // pending → resolved with this value and its event. Wakes nobody.
-void store_resolution(db::Tx& tx, WaitId wait, std::string_view resolution, const std::optional<std::string>& by, TimeMs now);
+void store_resolution(db::Tx& tx, WaitId wait, std::string_view resolution, const std::optional<std::string>& by,
+                      TimeMs now);
 
 // E4: "ran", "run", "abort" for the words that mean them as a whole; empty: not understood.
 [[nodiscard]] std::string_view reconcile_verdict(std::string_view answer_json);

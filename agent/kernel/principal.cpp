@@ -5,9 +5,9 @@
 namespace bide::kernel {
 namespace {
 
-constexpr std::pair<std::string_view, Scope> kScopes[] = {{"read", Scope::read},   {"start", Scope::start},
+constexpr std::pair<std::string_view, Scope> kScopes[] = {{"read", Scope::read},       {"start", Scope::start},
                                                           {"approve", Scope::approve}, {"work", Scope::work},
-                                                          {"admin", Scope::admin}, {"attempt", Scope::attempt}};
+                                                          {"admin", Scope::admin},     {"attempt", Scope::attempt}};
 
 }  // namespace
 

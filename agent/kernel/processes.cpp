@@ -16,12 +16,14 @@ ProcessId add_process(db::Tx& tx, const Fence& fence, const ProcessRow& row, Tim
 
 bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, TimeMs now) {
   const int changed = db::Query(tx,
-                                "UPDATE processes SET status = 'stopped', exit_code = ?2, stopped_at = ?3 WHERE id = ?1 AND status <> 'stopped'")
+                                "UPDATE processes SET status = 'stopped', exit_code = ?2, stopped_at = ?3 WHERE id = "
+                                "?1 AND status <> 'stopped'")
                           .bind(process, exit_code, now)
                           .run();
   if (changed == 0) return false;
   db::Query(tx,
-            "UPDATE runs SET reason = NULL WHERE id = (SELECT run_id FROM processes WHERE id = ?) AND reason = 'previous_attempt_alive'")
+            "UPDATE runs SET reason = NULL WHERE id = (SELECT run_id FROM processes WHERE id = ?) AND reason = "
+            "'previous_attempt_alive'")
       .bind(process)
       .run();
   return true;
@@ -30,10 +32,11 @@ bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, T
 std::vector<ProcessRow> live_processes(db::ReadTx& tx, ProcessId after, int limit) {
   std::vector<ProcessRow> rows;
   // By the index of live rows, so that those of old runs cost nothing: its order is (run_id, id).
-  db::Query q(tx,
-              "SELECT id, run_id, step_id, nonce, epoch, pid, pid_start, boot_id, started_at FROM processes "
-              "WHERE status <> 'stopped' AND (run_id, id) > (coalesce((SELECT run_id FROM processes WHERE id = ?1), 0), ?1) "
-              "ORDER BY run_id, id LIMIT ?2");
+  db::Query q(
+      tx,
+      "SELECT id, run_id, step_id, nonce, epoch, pid, pid_start, boot_id, started_at FROM processes "
+      "WHERE status <> 'stopped' AND (run_id, id) > (coalesce((SELECT run_id FROM processes WHERE id = ?1), 0), ?1) "
+      "ORDER BY run_id, id LIMIT ?2");
   q.bind(after, limit);
   while (q.next()) {
     ProcessRow row;
@@ -59,9 +62,10 @@ bool previous_alive_due(db::ReadTx& tx, TimeMs now) {
 }
 
 int mark_previous_alive(db::Tx& tx, TimeMs now) {
-  return db::Query(tx,
-                   "UPDATE runs SET reason = 'previous_attempt_alive' WHERE status = 'queued' AND run_at <= ?1 AND "
-                   "reason IS NULL AND id IN (SELECT run_id FROM processes WHERE status <> 'stopped' AND step_id IS NULL)")
+  return db::Query(
+             tx,
+             "UPDATE runs SET reason = 'previous_attempt_alive' WHERE status = 'queued' AND run_at <= ?1 AND "
+             "reason IS NULL AND id IN (SELECT run_id FROM processes WHERE status <> 'stopped' AND step_id IS NULL)")
       .bind(now - limits::kPreviousAliveMs)
       .run();
 }

@@ -38,10 +38,10 @@ RunRow read_row(db::Query& q) {
   return row;
 }
 
-#define BIDE_RUN_COLUMNS                                                                                          \
-  "r.id, r.uid, r.workflow_id, f.name, r.workflow_version_id, r.mission, r.created_by, r.start_key, r.status, "   \
-  "r.reason, r.priority, r.run_at, r.paused_at, r.epoch, r.owner, r.recoveries, r.cancel_requested_at, "          \
-  "r.cancel_reason, r.input, r.result, r.error, r.labels, r.created_at, r.started_at, r.finished_at "             \
+#define BIDE_RUN_COLUMNS                                                                                        \
+  "r.id, r.uid, r.workflow_id, f.name, r.workflow_version_id, r.mission, r.created_by, r.start_key, r.status, " \
+  "r.reason, r.priority, r.run_at, r.paused_at, r.epoch, r.owner, r.recoveries, r.cancel_requested_at, "        \
+  "r.cancel_reason, r.input, r.result, r.error, r.labels, r.created_at, r.started_at, r.finished_at "           \
   "FROM runs r JOIN workflows f ON f.id = r.workflow_id "
 
 std::vector<RunRow> read_all(db::Query& q) {
@@ -64,7 +64,8 @@ bool holds(db::ReadTx& tx, const Fence& fence) {
 
 bool cancel_asked(db::ReadTx& tx, const Fence& fence) {
   db::Query q(tx,
-              "SELECT 1 FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ? AND cancel_requested_at IS NOT NULL");
+              "SELECT 1 FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ? AND "
+              "cancel_requested_at IS NOT NULL");
   q.bind(fence.run, fence.epoch, fence.owner);
   return q.next();
 }
@@ -80,7 +81,8 @@ std::vector<RunRow> list_runs(db::ReadTx& tx, const RunFilter& filter) {
   // The filters are few and a box's runs are many: each shape has its own statement so that its index is used.
   if (filter.workflow) {
     db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS
-                    "WHERE r.workflow_id = (SELECT id FROM workflows WHERE name = ?1) AND r.id < ?2 AND (?3 IS NULL OR r.status = ?3) "
+                    "WHERE r.workflow_id = (SELECT id FROM workflows WHERE name = ?1) AND r.id < ?2 AND (?3 IS NULL OR "
+                    "r.status = ?3) "
                     "AND (?4 IS NULL OR r.mission = ?4) ORDER BY r.id DESC LIMIT ?5");
     q.bind(*filter.workflow, before(filter), filter.status, filter.mission, filter.limit);
     return read_all(q);
@@ -97,7 +99,8 @@ std::vector<RunRow> list_runs(db::ReadTx& tx, const RunFilter& filter) {
     q.bind(*filter.status, before(filter), filter.limit);
     return read_all(q);
   }
-  db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS "WHERE r.id < ?1 AND (?2 IS NULL OR r.status = ?2) ORDER BY r.id DESC LIMIT ?3");
+  db::Query q(
+      tx, "SELECT " BIDE_RUN_COLUMNS "WHERE r.id < ?1 AND (?2 IS NULL OR r.status = ?2) ORDER BY r.id DESC LIMIT ?3");
   q.bind(before(filter), filter.status, filter.limit);
   return read_all(q);
 }
@@ -114,23 +117,27 @@ StartOutcome start_run(db::Tx& tx, const StartRun& start, TimeMs now) {
       return StartKeyTaken{run};
     }
   }
-  db::Query(tx,
-            "INSERT INTO runs (uid, workflow_id, workflow_version_id, mission, created_by, start_key, status, priority, "
-            "run_at, input, labels, created_at) VALUES (?,?,?,?,?,?,'queued',?,?,?,?,?)")
+  db::Query(
+      tx,
+      "INSERT INTO runs (uid, workflow_id, workflow_version_id, mission, created_by, start_key, status, priority, "
+      "run_at, input, labels, created_at) VALUES (?,?,?,?,?,?,'queued',?,?,?,?,?)")
       .bind(start.uid, start.workflow, start.version, start.mission, start.created_by, start_key, start.priority,
             start.run_at.value_or(now), start.input, start.labels, now)
       .run();
   const RunId run(tx.last_insert_id());
-  append_event(tx, now, "run.created", run, StepId(), json::Writer().begin_object().member("by", start.created_by).end_object().text());
+  append_event(tx, now, "run.created", run, StepId(),
+               json::Writer().begin_object().member("by", start.created_by).end_object().text());
   return RunStarted{run};
 }
 
 Woke wake_run(db::Tx& tx, RunId run, TimeMs now) {
-  const int changed = db::Query(tx,
-                                "UPDATE runs SET status = 'queued', run_at = CASE status WHEN 'waiting' THEN ?2 ELSE min(run_at, ?2) END "
-                                "WHERE id = ?1 AND status IN ('waiting', 'queued')")
-                          .bind(run, now)
-                          .run();
+  const int changed =
+      db::Query(
+          tx,
+          "UPDATE runs SET status = 'queued', run_at = CASE status WHEN 'waiting' THEN ?2 ELSE min(run_at, ?2) END "
+          "WHERE id = ?1 AND status IN ('waiting', 'queued')")
+          .bind(run, now)
+          .run();
   if (changed == 1) return Woke::queued;
   db::Query q(tx, "SELECT status FROM runs WHERE id = ?");
   q.bind(run);
@@ -144,8 +151,8 @@ std::optional<TimeMs> next_due(db::ReadTx& tx) {
     due = due ? std::min(*due, q.integer(0)) : q.integer(0);
   };
   take(db::Query(tx, "SELECT min(run_at) FROM runs WHERE status = 'queued' AND paused_at IS NULL"));
-  take(db::Query(tx,
-                 "SELECT min(resolve_by) FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer'"));
+  take(db::Query(
+      tx, "SELECT min(resolve_by) FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer'"));
   take(db::Query(tx, "SELECT min(next_try_at) FROM outbox WHERE parked_at IS NULL"));
   take(db::Query(tx, "SELECT min(redrive_at) FROM runs WHERE redrive_at IS NOT NULL"));
   return due;

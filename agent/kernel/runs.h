@@ -66,13 +66,13 @@ struct RunFilter {
 struct StartRun {
   WorkflowId workflow;
   VersionId version;
-  std::string uid;         // Random::uid()
+  std::string uid;           // Random::uid()
   std::string input = "{}";  // JSON, checked by the caller
   std::string created_by;
   std::optional<std::string> key;  // a user's start key, holds for (workflow, key) while the run is kept [M1]
   std::optional<std::string> mission;
   std::int64_t priority = 0;
-  std::optional<TimeMs> run_at;    // absent: now
+  std::optional<TimeMs> run_at;  // absent: now
   std::string labels = "{}";
 };
 struct RunStarted {

@@ -14,9 +14,10 @@ struct OpenSignalWait {
 };
 
 std::optional<OpenSignalWait> open_wait_for(db::ReadTx& tx, RunId run, std::string_view name, TimeMs now) {
-  db::Query q(tx,
-              "SELECT id, step_id FROM waits WHERE run_id = ?1 AND name = ?2 AND kind = 'signal' AND status = 'pending' "
-              "AND (resolve_by IS NULL OR resolve_by > ?3) ORDER BY id LIMIT 1");
+  db::Query q(
+      tx,
+      "SELECT id, step_id FROM waits WHERE run_id = ?1 AND name = ?2 AND kind = 'signal' AND status = 'pending' "
+      "AND (resolve_by IS NULL OR resolve_by > ?3) ORDER BY id LIMIT 1");
   q.bind(run, name, now);
   if (!q.next()) return std::nullopt;
   return OpenSignalWait{WaitId(q.integer(0)), StepId(q.integer(1))};
@@ -29,7 +30,8 @@ std::optional<SignalOutcome> repeated(db::ReadTx& tx, RunId run, std::string_vie
   q.bind(run, name, *dedupe_key);
   if (!q.next()) return std::nullopt;
   if (json::canonical(q.text(1)) == json::canonical(payload)) return SignalRepeated{SignalId(q.integer(0))};
-  return problem("dedupe_conflict", "dedupe_key \"" + *dedupe_key + "\" was used for this signal with another payload.");
+  return problem("dedupe_conflict",
+                 "dedupe_key \"" + *dedupe_key + "\" was used for this signal with another payload.");
 }
 
 std::string resolution_of(SignalId id, std::string_view payload) {
@@ -44,12 +46,14 @@ SignalOutcome send_signal(db::Tx& tx, RunId run, std::string_view name, std::str
   if (!row) return problem("run_not_found", "There is no run " + std::to_string(run.value) + ".", "bide runs");
   if (auto same = repeated(tx, run, name, payload, dedupe_key)) return *same;
   if (terminal(row->status)) {
-    return problem("run_ended", "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
+    return problem("run_ended",
+                   "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
   }
   {
     db::Query q(tx, "SELECT count(*) FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL");
     if (q.bind(run, name).one().integer(0) >= limits::kUnreadSignals) {
-      return problem("too_many_signals", "10000 signals of this name are unread.", "bide explain " + std::to_string(run.value));
+      return problem("too_many_signals", "10000 signals of this name are unread.",
+                     "bide explain " + std::to_string(run.value));
     }
   }
   db::Query(tx, "INSERT INTO signals (run_id, name, payload, dedupe_key, sent_by, created_at) VALUES (?,?,?,?,?,?)")
@@ -58,7 +62,12 @@ SignalOutcome send_signal(db::Tx& tx, RunId run, std::string_view name, std::str
   SignalSent sent;
   sent.id = SignalId(tx.last_insert_id());
   append_event(tx, now, "signal.received", run, StepId(),
-               json::Writer().begin_object().member("signal", sent.id.value).member("name", std::string(name)).end_object().text());
+               json::Writer()
+                   .begin_object()
+                   .member("signal", sent.id.value)
+                   .member("name", std::string(name))
+                   .end_object()
+                   .text());
   const auto open = open_wait_for(tx, run, name, now);
   if (!open) {
     sent.woke = row->status == RunStatus::running ? Woke::ring_attempt : Woke::ended;
@@ -75,7 +84,9 @@ std::optional<std::string> consume_signal(db::Tx& tx, RunId run, std::string_vie
   SignalId id;
   std::string payload;
   {
-    db::Query q(tx, "SELECT id, payload FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL ORDER BY id LIMIT 1");
+    db::Query q(
+        tx,
+        "SELECT id, payload FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL ORDER BY id LIMIT 1");
     q.bind(run, name);
     if (!q.next()) return std::nullopt;
     id = SignalId(q.integer(0));

@@ -13,7 +13,8 @@ bool will_be_woken(db::ReadTx& tx, RunId run) {
   return q.bind(run).next();
 }
 
-bool is_stalled(db::ReadTx& tx, RunId run, std::string_view status, TimeMs run_at, const ClaimRules& rules, bool idle, TimeMs now) {
+bool is_stalled(db::ReadTx& tx, RunId run, std::string_view status, TimeMs run_at, const ClaimRules& rules, bool idle,
+                TimeMs now) {
   if (status == "waiting") return !will_be_woken(tx, run);
   if (status != "queued") return false;  // running: its driver, or the orphan scan
   return idle && run_at <= now - limits::kStalledMs && !claim_forbidden(tx, rules, run);
@@ -37,12 +38,15 @@ StalledPage find_stalled(db::ReadTx& tx, const ClaimRules& rules, RunId after, i
 }
 
 void note_stalled(db::Tx& tx, RunId run, TimeMs now) {
-  db::Query(tx, "UPDATE runs SET redrive_at = ?2 WHERE id = ?1 AND redrive_at IS NULL AND finished_at IS NULL").bind(run, now).run();
+  db::Query(tx, "UPDATE runs SET redrive_at = ?2 WHERE id = ?1 AND redrive_at IS NULL AND finished_at IS NULL")
+      .bind(run, now)
+      .run();
 }
 
 std::vector<RunId> due_redrives(db::ReadTx& tx, int limit, TimeMs now) {
   std::vector<RunId> runs;
-  db::Query q(tx, "SELECT id FROM runs WHERE redrive_at IS NOT NULL AND redrive_at <= ? ORDER BY redrive_at, id LIMIT ?");
+  db::Query q(tx,
+              "SELECT id FROM runs WHERE redrive_at IS NOT NULL AND redrive_at <= ? ORDER BY redrive_at, id LIMIT ?");
   q.bind(now, limit);
   while (q.next()) runs.push_back(RunId(q.integer(0)));
   return runs;

@@ -13,12 +13,13 @@ namespace bide::kernel {
 
 struct StalledPage {
   std::vector<RunId> found;
-  RunId last;      // go on after it; invalid: the end was reached
+  RunId last;  // go on after it; invalid: the end was reached
 };
 // W11: one page of live runs by id, and those of them that have no wake source. Stalled: `waiting` without a pending
 // wait that another than time settles; `queued` and due for limits::kStalledMs while `idle` (workers are free and
 // claims go on) and nothing in K1 forbids it. A running run's source is its driver, its lease or the orphan scan [W4].
-[[nodiscard]] StalledPage find_stalled(db::ReadTx& tx, const ClaimRules& rules, RunId after, int limit, bool idle, TimeMs now);
+[[nodiscard]] StalledPage find_stalled(db::ReadTx& tx, const ClaimRules& rules, RunId after, int limit, bool idle,
+                                       TimeMs now);
 // Sets redrive_at = now where none is set.
 void note_stalled(db::Tx& tx, RunId run, TimeMs now);
 // Due re-drives, oldest first.

@@ -7,7 +7,7 @@
 namespace bide::kernel {
 namespace {
 
-#define BIDE_STEP_COLUMNS                                                                                           \
+#define BIDE_STEP_COLUMNS                                                                                          \
   "id, position, seq, kind, name, effect, status, executions, nonce, caller_hash, failures, retries, not_before, " \
   "request, request_hash, assume, epoch, result, error, created_at, updated_at FROM steps "
 
@@ -46,10 +46,11 @@ void insert_step(db::Tx& tx, const Fence& fence, StepId id, const StepIntent& in
                  std::optional<std::string_view> result, std::optional<EventId> settled, TimeMs now) {
   std::optional<std::string_view> nonce;
   if (!intent.nonce.empty()) nonce = intent.nonce;
-  db::Query(tx,
-            "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, caller_hash, retries, request, "
-            "request_hash, compensate, assume, epoch, result, settled_no, created_at, updated_at) "
-            "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?19)")
+  db::Query(
+      tx,
+      "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, caller_hash, retries, request, "
+      "request_hash, compensate, assume, epoch, result, settled_no, created_at, updated_at) "
+      "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?19)")
       .bind(id, fence.run, intent.position, intent.seq, intent.kind, intent.name, intent.effect, status, nonce,
             maybe_blob(intent.caller_hash), intent.retries, intent.request, db::Blob{intent.request_hash},
             intent.compensate, intent.assume, fence.epoch, result, settled, now)
@@ -66,7 +67,8 @@ void reset_recoveries_of(db::Tx& tx, RunId run) {
 enum class Held { no, yes, marked };
 Held held(db::ReadTx& tx, const Fence& fence) {
   db::Query q(tx,
-              "SELECT recoveries > 0 OR redrive_at IS NOT NULL FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+              "SELECT recoveries > 0 OR redrive_at IS NOT NULL FROM runs WHERE id = ? AND status = 'running' AND epoch "
+              "= ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
   if (!q.next()) return Held::no;
   return q.integer(0) != 0 ? Held::marked : Held::yes;
@@ -121,7 +123,8 @@ std::string idempotency_key(std::string_view run_uid, std::string_view position,
   return to_hex(sha256(text)).substr(0, 32);
 }
 
-IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries, TimeMs now) {
+IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries,
+                           TimeMs now) {
   if (!holds(tx, fence)) return LeaseLost{};
   if (reset_recoveries) reset_recoveries_of(tx, fence.run);
   const StepId id = new_step_id(tx);
@@ -152,11 +155,12 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
     insert_step(tx, fence, id, done.intent, StepStatus::completed, done.result, event, now);
     return Recorded{id};
   }
-  const int changed = db::Query(tx,
-                                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = ?4, "
-                                "updated_at = ?5 WHERE id = ?1 AND status = 'started'")
-                          .bind(id, done.result, done.usage, event, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = ?4, "
+                "updated_at = ?5 WHERE id = ?1 AND status = 'started'")
+          .bind(id, done.result, done.usage, event, now)
+          .run();
   if (changed != 1) throw Bug("complete_step: the step was not started");
   return Recorded{id};
 }
@@ -177,23 +181,26 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
   const bool again = failure.retry_at.has_value();
   const EventId event = append_event(tx, now, again ? "step.attempt_failed" : "step.failed", fence.run, id,
                                      step_event(failure.intent, failure.error));
-  const int changed = db::Query(tx,
-                                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, "
-                                "settled_no = ?6, updated_at = ?7 WHERE id = ?1 AND status = 'started'")
-                          .bind(id, again ? StepStatus::pending : StepStatus::failed, failure.error,
-                                failure.counts ? 1 : 0, failure.retry_at, again ? std::nullopt : std::optional(event), now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, "
+                "settled_no = ?6, updated_at = ?7 WHERE id = ?1 AND status = 'started'")
+          .bind(id, again ? StepStatus::pending : StepStatus::failed, failure.error, failure.counts ? 1 : 0,
+                failure.retry_at, again ? std::nullopt : std::optional(event), now)
+          .run();
   if (changed != 1) throw Bug("fail_step: the step was not started");
   return Recorded{id};
 }
 
 bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now) {
   if (!holds(tx, fence)) return false;
-  const int changed = db::Query(tx,
-                                "UPDATE steps SET status = 'started', executions = executions + 1, nonce = ?2, epoch = ?3, "
-                                "not_before = NULL, updated_at = ?4 WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
-                          .bind(step, nonce, fence.epoch, now)
-                          .run();
+  const int changed =
+      db::Query(
+          tx,
+          "UPDATE steps SET status = 'started', executions = executions + 1, nonce = ?2, epoch = ?3, "
+          "not_before = NULL, updated_at = ?4 WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
+          .bind(step, nonce, fence.epoch, now)
+          .run();
   if (changed != 1) throw Bug("start_again: the step was settled");
   return true;
 }
@@ -203,11 +210,12 @@ bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view r
   if (lease == Held::no) return false;
   if (lease == Held::marked) reset_recoveries_of(tx, fence.run);
   const EventId event = append_event(tx, now, "step.completed", fence.run, step);
-  const int changed = db::Query(tx,
-                                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, settled_no = ?3, updated_at = ?4 "
-                                "WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
-                          .bind(step, result, event, now)
-                          .run();
+  const int changed =
+      db::Query(tx,
+                "UPDATE steps SET status = 'completed', result = ?2, error = NULL, settled_no = ?3, updated_at = ?4 "
+                "WHERE id = ?1 AND status IN ('pending','started','needs_reconcile')")
+          .bind(step, result, event, now)
+          .run();
   if (changed != 1) throw Bug("settle_step: the step was settled already");
   return true;
 }
@@ -223,10 +231,11 @@ bool keep_orphaned_outcome(db::Tx& tx, RunId run, std::int64_t seq, std::int64_t
   StepId step;
   std::string name;
   {
-    db::Query q(tx,
-                "SELECT id, name FROM steps WHERE run_id = ?1 AND seq = ?2 AND epoch = ?3 AND nonce = ?4 AND "
-                "status IN ('started','needs_reconcile') AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id = ?1 AND "
-                "e.step_id = steps.id AND e.kind = 'step.late_outcome' AND json_extract(e.payload, '$.epoch') = ?3)");
+    db::Query q(
+        tx,
+        "SELECT id, name FROM steps WHERE run_id = ?1 AND seq = ?2 AND epoch = ?3 AND nonce = ?4 AND "
+        "status IN ('started','needs_reconcile') AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id = ?1 AND "
+        "e.step_id = steps.id AND e.kind = 'step.late_outcome' AND json_extract(e.payload, '$.epoch') = ?3)");
     if (!q.bind(run, seq, epoch, nonce).next()) return false;
     step = StepId(q.integer(0));
     name = q.text(1);

@@ -65,8 +65,8 @@ struct StepIntent {
 // Writes the intent as `started`, a new entry at its position. LeaseLost: nothing written.
 // reset_recoveries: `recoveries` or a re-drive mark may stand on the run; a new entry takes them away [K6, W5].
 using IntentOutcome = std::variant<StepId, LeaseLost>;
-[[nodiscard]] IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent, bool reset_recoveries,
-                                         TimeMs now);
+[[nodiscard]] IntentOutcome write_intent(db::Tx& tx, const Fence& fence, const StepIntent& intent,
+                                         bool reset_recoveries, TimeMs now);
 
 struct Recorded {
   StepId step;
@@ -99,8 +99,8 @@ struct Failure {
 [[nodiscard]] bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view result, TimeMs now);
 
 // A recorded value (now, random, uuid) or a state: intent and outcome at once.
-[[nodiscard]] IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& intent, std::string_view result,
-                                         bool reset_recoveries, TimeMs now);
+[[nodiscard]] IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& intent,
+                                         std::string_view result, bool reset_recoveries, TimeMs now);
 
 // Event step.late_outcome of a fence that is lost: evidence for a question.
 void keep_late_outcome(db::Tx& tx, RunId run, StepId step, std::int64_t epoch, std::string_view what, TimeMs now);

@@ -9,8 +9,9 @@
 namespace bide::kernel {
 namespace {
 
-#define BIDE_WAIT_COLUMNS                                                                                             \
-  "id, run_id, step_id, kind, name, status, payload, digest, resolve_by, resolution, resolved_by, created_at, resolved_at FROM waits "
+#define BIDE_WAIT_COLUMNS                                                                                       \
+  "id, run_id, step_id, kind, name, status, payload, digest, resolve_by, resolution, resolved_by, created_at, " \
+  "resolved_at FROM waits "
 
 WaitRow read_row(db::Query& q) {
   WaitRow row;
@@ -46,7 +47,13 @@ WaitId insert_wait(db::Tx& tx, RunId run, StepId step, WaitKind kind, std::strin
       .bind(id, run, step, kind, name, payload, db::Blob{digest}, resolve_by, now)
       .run();
   append_event(tx, now, "wait.created", run, step,
-               json::Writer().begin_object().member("wait", id.value).member("kind", std::string(to_text(kind))).member("name", std::string(name)).end_object().text());
+               json::Writer()
+                   .begin_object()
+                   .member("wait", id.value)
+                   .member("kind", std::string(to_text(kind)))
+                   .member("name", std::string(name))
+                   .end_object()
+                   .text());
   return id;
 }
 
@@ -58,7 +65,9 @@ bool judge_early(db::Tx& tx, RunId run, WaitId wait, std::string_view name, Time
   };
   std::vector<Early> kept;
   {
-    db::Query q(tx, "SELECT decided_by, scopes, decision FROM early_decisions WHERE run_id = ? AND name = ? ORDER BY decided_at, decided_by");
+    db::Query q(tx,
+                "SELECT decided_by, scopes, decision FROM early_decisions WHERE run_id = ? AND name = ? ORDER BY "
+                "decided_at, decided_by");
     q.bind(run, name);
     while (q.next()) kept.push_back({q.text(0), q.text(1), q.text(2)});
   }
@@ -140,7 +149,8 @@ OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool r
 
 DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view known, TimeMs now) {
   if (!holds(tx, fence)) return LeaseLost{};
-  if (const auto last = latest_wait(tx, step); last && last->kind == WaitKind::reconcile && last->status == WaitStatus::pending) {
+  if (const auto last = latest_wait(tx, step);
+      last && last->kind == WaitKind::reconcile && last->status == WaitStatus::pending) {
     return last->id;
   }
   const auto row = read_step(tx, step);
@@ -160,7 +170,9 @@ DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::stri
 }
 
 bool expiry_due(db::ReadTx& tx, TimeMs now) {
-  db::Query q(tx, "SELECT 1 FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer' AND resolve_by <= ? LIMIT 1");
+  db::Query q(tx,
+              "SELECT 1 FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer' AND "
+              "resolve_by <= ? LIMIT 1");
   return q.bind(now).next();
 }
 
@@ -176,12 +188,14 @@ std::vector<WaitExpired> expire_waits(db::Tx& tx, int limit, TimeMs now) {
   std::vector<WaitExpired> expired;
   for (const WaitRow& wait : due) {
     const int changed = db::Query(tx,
-                                  "UPDATE waits SET status = 'expired', resolution = ?2, resolved_at = ?3 WHERE id = ?1 AND status = 'pending'")
+                                  "UPDATE waits SET status = 'expired', resolution = ?2, resolved_at = ?3 WHERE id = "
+                                  "?1 AND status = 'pending'")
                             .bind(wait.id, expiry_value(wait.kind, wait.payload), now)
                             .run();
     if (changed != 1) throw Bug("expire_waits: the row changed under the writer");
-    append_event(tx, now, "wait.resolved", wait.run, wait.step,
-                 json::Writer().begin_object().member("wait", wait.id.value).member("status", "expired").end_object().text());
+    append_event(
+        tx, now, "wait.resolved", wait.run, wait.step,
+        json::Writer().begin_object().member("wait", wait.id.value).member("status", "expired").end_object().text());
     expired.push_back({wait.run, wait.id, wake_run(tx, wait.run, now)});
   }
   return expired;
@@ -197,14 +211,16 @@ std::string expiry_value(WaitKind kind, std::string_view payload) {
 }
 
 bool settle_from_wait(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
-  if (wait.status != WaitStatus::resolved && wait.status != WaitStatus::expired) throw Bug("settle_from_wait: the wait has no answer");
+  if (wait.status != WaitStatus::resolved && wait.status != WaitStatus::expired)
+    throw Bug("settle_from_wait: the wait has no answer");
   return settle_step(tx, fence, wait.step, wait.resolution.value_or("null"), now);
 }
 
 bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
   if (!holds(tx, fence)) return false;
   if (*wait.resolve_by > now) throw Bug("settle_timer: before its time");
-  const std::string value = json::Writer().begin_object().member("woke_at", format_time(wait.resolve_by.value())).end_object().take();
+  const std::string value =
+      json::Writer().begin_object().member("woke_at", format_time(wait.resolve_by.value())).end_object().take();
   store_resolution(tx, wait.id, value, std::nullopt, now);
   return settle_step(tx, fence, wait.step, value, now);
 }

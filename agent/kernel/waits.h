@@ -47,7 +47,7 @@ struct WaitFilter {
 
 // A1: intent, wait, wait.created are one transaction.
 struct WaitAsk {
-  StepIntent intent;       // kind timer | approval | question | signal
+  StepIntent intent;  // kind timer | approval | question | signal
   WaitKind kind = WaitKind::approval;
   std::string payload = "{}";
   std::optional<TimeMs> resolve_by;
@@ -58,12 +58,14 @@ struct WaitOpened {
   bool settled = false;  // an early decision or an unread signal has answered it in this transaction [A9]
 };
 using OpenOutcome = std::variant<WaitOpened, LeaseLost>;
-[[nodiscard]] OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool reset_recoveries, TimeMs now);
+[[nodiscard]] OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool reset_recoveries,
+                                    TimeMs now);
 
 // E3: step needs_reconcile, event and question in one transaction. `known`: JSON object with what is known
 // (attempts, times, late outcomes, log lines). From started; a step already in doubt with a pending question keeps it.
 using DoubtOutcome = std::variant<WaitId, LeaseLost>;
-[[nodiscard]] DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view known, TimeMs now);
+[[nodiscard]] DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view known,
+                                        TimeMs now);
 
 // A decision as a person sends it. Exactly one of decision and answer is set.
 struct Decision {
@@ -92,7 +94,8 @@ struct SameDecision {  // the same again: 200 with the stored one
 // Problem codes: wait_not_found 404, wait_decided 409, wait_expired 409, wait_cancelled 409, not_understood 422,
 // answer_invalid 422 (pointers), forbidden 403, not_initiator 403, changed 412, bad_decision 422.
 using ResolveOutcome = std::variant<WaitResolved, VoteCounted, SameDecision, Problem>;
-[[nodiscard]] ResolveOutcome resolve_wait(db::Tx& tx, WaitId wait, const Decision& decision, const Principal& by, TimeMs now);
+[[nodiscard]] ResolveOutcome resolve_wait(db::Tx& tx, WaitId wait, const Decision& decision, const Principal& by,
+                                          TimeMs now);
 
 struct DecisionKept {};  // ahead of its question [A9]
 using NamedOutcome = std::variant<WaitResolved, VoteCounted, SameDecision, DecisionKept, Problem>;

@@ -58,7 +58,8 @@ std::optional<VersionRow> read_version(db::ReadTx& tx, VersionId id) {
               "JOIN workflows f ON f.id = v.workflow_id WHERE v.id = ?");
   q.bind(id);
   if (!q.next()) return std::nullopt;
-  return VersionRow{VersionId(q.integer(0)), WorkflowId(q.integer(1)), q.text(2), q.text(3), kind_from(q.text(4)), q.text(5)};
+  return VersionRow{
+      VersionId(q.integer(0)), WorkflowId(q.integer(1)), q.text(2), q.text(3), kind_from(q.text(4)), q.text(5)};
 }
 
 bool has_program_bytes(db::ReadTx& tx, std::string_view sha256) {
@@ -74,8 +75,8 @@ void add_program_bytes(db::Tx& tx, std::string_view sha256, std::string_view byt
 }
 
 void add_program_file(db::Tx& tx, VersionId version, const ProgramFile& file) {
-  db::Query(tx,
-            "INSERT INTO program_files (workflow_version_id, path, mode, sha256) VALUES (?,?,?,?) ON CONFLICT DO NOTHING")
+  db::Query(
+      tx, "INSERT INTO program_files (workflow_version_id, path, mode, sha256) VALUES (?,?,?,?) ON CONFLICT DO NOTHING")
       .bind(version, file.path, file.mode, db::Blob{file.sha256})
       .run();
 }

@@ -28,13 +28,14 @@ struct VersionRow {
 // The version's id, made if it is new. manifest is JSON; an existing version keeps its own.
 [[nodiscard]] VersionId ensure_version(db::Tx& tx, WorkflowId workflow, std::string_view version, WorkflowKind kind,
                                        std::string_view manifest, TimeMs now);
-[[nodiscard]] std::optional<VersionId> find_version(db::ReadTx& tx, std::string_view workflow, std::string_view version);
+[[nodiscard]] std::optional<VersionId> find_version(db::ReadTx& tx, std::string_view workflow,
+                                                    std::string_view version);
 [[nodiscard]] std::optional<VersionRow> read_version(db::ReadTx& tx, VersionId id);
 
 // One file of a program's tree.
 struct ProgramFile {
-  std::string path;  // below the version's folder, with '/'
-  int mode = 0;      // permission bits
+  std::string path;    // below the version's folder, with '/'
+  int mode = 0;        // permission bits
   std::string sha256;  // 32 raw bytes
 };
 [[nodiscard]] bool has_program_bytes(db::ReadTx& tx, std::string_view sha256);

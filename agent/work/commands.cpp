@@ -2,18 +2,26 @@
 
 namespace bide::work {
 
-Commands::Commands(db::Store& store, Random& random, Executor& executor, Sweep& sweep, Feed& feed, FindWorkflow find_workflow)
-    : store_(store), random_(random), executor_(executor), sweep_(sweep), feed_(feed), find_workflow_(std::move(find_workflow)) {}
+Commands::Commands(db::Store& store, Random& random, Executor& executor, Sweep& sweep, Feed& feed,
+                   FindWorkflow find_workflow)
+    : store_(store),
+      random_(random),
+      executor_(executor),
+      sweep_(sweep),
+      feed_(feed),
+      find_workflow_(std::move(find_workflow)) {}
 
 // M1: look, act, store in one transaction. Two at once wait for each other at the writer.
 template <class Outcome>
-std::variant<Answer, Problem> Commands::once(const Once& key, db::Purpose purpose, const std::function<Outcome(db::Tx&)>& effect,
+std::variant<Answer, Problem> Commands::once(const Once& key, db::Purpose purpose,
+                                             const std::function<Outcome(db::Tx&)>& effect,
                                              const Render<Outcome>& render) {
   return store_.write(
       [&](db::Tx& tx) -> std::variant<Answer, Problem> {
         if (key) {
           const auto found = kernel::find_answer(tx, *key);
-          if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found)) return Answer{stored->status, stored->response, "", true};
+          if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found))
+            return Answer{stored->status, stored->response, "", true};
           if (std::holds_alternative<kernel::OtherBody>(found)) {
             return problem("idempotency_conflict", "This Idempotency-Key was used with another request.",
                            "Use a new key for a new request, or send the same body again.");
@@ -26,11 +34,12 @@ std::variant<Answer, Problem> Commands::once(const Once& key, db::Purpose purpos
       purpose);
 }
 
-std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, const kernel::Principal& by, const Once& key,
-                                                  const Render<kernel::StartOutcome>& render) {
+std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, const kernel::Principal& by,
+                                                  const Once& key, const Render<kernel::StartOutcome>& render) {
   if (key) {  // the stored answer holds though the workflow be gone
     const auto found = store_.read([&](db::ReadTx& tx) { return kernel::find_answer(tx, *key); });
-    if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found)) return Answer{stored->status, stored->response, "", true};
+    if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found))
+      return Answer{stored->status, stored->response, "", true};
   }
   const auto found = find_workflow_(request.workflow);
   if (const auto* refusal = std::get_if<Problem>(&found)) return *refusal;
@@ -74,7 +83,8 @@ void ring_resolved(db::Tx& tx, Executor& executor, const Outcome& outcome) {
 
 }  // namespace
 
-std::variant<Answer, Problem> Commands::resolve(WaitId wait, const kernel::Decision& decision, const kernel::Principal& by, const Once& key,
+std::variant<Answer, Problem> Commands::resolve(WaitId wait, const kernel::Decision& decision,
+                                                const kernel::Principal& by, const Once& key,
                                                 const Render<kernel::ResolveOutcome>& render) {
   return once<kernel::ResolveOutcome>(
       key, db::Purpose::decision,
@@ -86,8 +96,9 @@ std::variant<Answer, Problem> Commands::resolve(WaitId wait, const kernel::Decis
       render);
 }
 
-std::variant<Answer, Problem> Commands::resolve_named(RunId run, const std::string& name, const kernel::Decision& decision,
-                                                      const std::string& body, const kernel::Principal& by, const Once& key,
+std::variant<Answer, Problem> Commands::resolve_named(RunId run, const std::string& name,
+                                                      const kernel::Decision& decision, const std::string& body,
+                                                      const kernel::Principal& by, const Once& key,
                                                       const Render<kernel::NamedOutcome>& render) {
   return once<kernel::NamedOutcome>(
       key, db::Purpose::decision,
@@ -100,7 +111,8 @@ std::variant<Answer, Problem> Commands::resolve_named(RunId run, const std::stri
 }
 
 std::variant<Answer, Problem> Commands::signal(RunId run, const std::string& name, const std::string& payload,
-                                               const std::optional<std::string>& dedupe_key, const kernel::Principal& by, const Once& key,
+                                               const std::optional<std::string>& dedupe_key,
+                                               const kernel::Principal& by, const Once& key,
                                                const Render<kernel::SignalOutcome>& render) {
   return once<kernel::SignalOutcome>(
       key, db::Purpose::normal,
@@ -112,8 +124,8 @@ std::variant<Answer, Problem> Commands::signal(RunId run, const std::string& nam
       render);
 }
 
-std::variant<Answer, Problem> Commands::cancel(RunId run, const std::string& reason, const kernel::Principal& by, const Once& key,
-                                               const Render<kernel::CancelOutcome>& render) {
+std::variant<Answer, Problem> Commands::cancel(RunId run, const std::string& reason, const kernel::Principal& by,
+                                               const Once& key, const Render<kernel::CancelOutcome>& render) {
   return once<kernel::CancelOutcome>(
       key, db::Purpose::decision,
       [&](db::Tx& tx) {

@@ -62,18 +62,21 @@ class Commands {
   // rendered by `conflict`).
   using Once = std::optional<kernel::CommandKey>;
 
-  [[nodiscard]] std::variant<Answer, Problem> start_run(const StartRequest& request, const kernel::Principal& by, const Once& once,
-                                                        const Render<kernel::StartOutcome>& render);
-  [[nodiscard]] std::variant<Answer, Problem> resolve(WaitId wait, const kernel::Decision& decision, const kernel::Principal& by,
-                                                      const Once& once, const Render<kernel::ResolveOutcome>& render);
-  [[nodiscard]] std::variant<Answer, Problem> resolve_named(RunId run, const std::string& name, const kernel::Decision& decision,
-                                                            const std::string& body, const kernel::Principal& by, const Once& once,
+  [[nodiscard]] std::variant<Answer, Problem> start_run(const StartRequest& request, const kernel::Principal& by,
+                                                        const Once& once, const Render<kernel::StartOutcome>& render);
+  [[nodiscard]] std::variant<Answer, Problem> resolve(WaitId wait, const kernel::Decision& decision,
+                                                      const kernel::Principal& by, const Once& once,
+                                                      const Render<kernel::ResolveOutcome>& render);
+  [[nodiscard]] std::variant<Answer, Problem> resolve_named(RunId run, const std::string& name,
+                                                            const kernel::Decision& decision, const std::string& body,
+                                                            const kernel::Principal& by, const Once& once,
                                                             const Render<kernel::NamedOutcome>& render);
   [[nodiscard]] std::variant<Answer, Problem> signal(RunId run, const std::string& name, const std::string& payload,
-                                                     const std::optional<std::string>& dedupe_key, const kernel::Principal& by,
-                                                     const Once& once, const Render<kernel::SignalOutcome>& render);
-  [[nodiscard]] std::variant<Answer, Problem> cancel(RunId run, const std::string& reason, const kernel::Principal& by, const Once& once,
-                                                     const Render<kernel::CancelOutcome>& render);
+                                                     const std::optional<std::string>& dedupe_key,
+                                                     const kernel::Principal& by, const Once& once,
+                                                     const Render<kernel::SignalOutcome>& render);
+  [[nodiscard]] std::variant<Answer, Problem> cancel(RunId run, const std::string& reason, const kernel::Principal& by,
+                                                     const Once& once, const Render<kernel::CancelOutcome>& render);
   [[nodiscard]] std::variant<Answer, Problem> retry(RunId run, const kernel::Principal& by, const Once& once,
                                                     const Render<kernel::RetryOutcome>& render);
   SweepReport sweep_now();
@@ -85,8 +88,8 @@ class Commands {
 
  private:
   template <class Outcome>
-  std::variant<Answer, Problem> once(const Once& key, db::Purpose purpose, const std::function<Outcome(db::Tx&)>& effect,
-                                     const Render<Outcome>& render);
+  std::variant<Answer, Problem> once(const Once& key, db::Purpose purpose,
+                                     const std::function<Outcome(db::Tx&)>& effect, const Render<Outcome>& render);
 
   db::Store& store_;
   Random& random_;

@@ -33,9 +33,11 @@ void Executor::register_workflows() {
       Registered r;
       r.workflow = kernel::ensure_workflow(tx, workflow.name);
       for (const std::string& older : workflow.accepts) {
-        r.accepts.push_back(kernel::ensure_version(tx, r.workflow, older, kernel::WorkflowKind::native, "{}", tx.now()));
+        r.accepts.push_back(
+            kernel::ensure_version(tx, r.workflow, older, kernel::WorkflowKind::native, "{}", tx.now()));
       }
-      r.version = kernel::ensure_version(tx, r.workflow, workflow.version, kernel::WorkflowKind::native, "{}", tx.now());
+      r.version =
+          kernel::ensure_version(tx, r.workflow, workflow.version, kernel::WorkflowKind::native, "{}", tx.now());
       return r;
     });
     native_[registered.version] = Native{&workflow, registered.workflow};
@@ -93,7 +95,9 @@ int Executor::claim(int most) {
       Lock lock(mutex_);
       driven_[one->run] = Driven{one->epoch, nullptr, std::nullopt};
     }
-    if (taken.empty()) kernel::mark_unknown(tx, rules, [this](WorkflowId w) { return knows_workflow(w); }, tx.now());
+    if (taken.empty())
+      kernel::mark_unknown(
+          tx, rules, [this](WorkflowId w) { return knows_workflow(w); }, tx.now());
   };
   try {
     store_.write(job);
@@ -220,7 +224,8 @@ void Executor::drive(const kernel::Claimed& claimed) {
       if (it != driven_.end() && it->second.epoch == claimed.epoch) it->second.attempt = attempt;
       if (stopping_) attempt->close(flow::Closing::shutdown);
     }
-    log::info("run.claimed", {{"run", claimed.run.value}, {"epoch", claimed.epoch}, {"workflow", version->workflow_name}});
+    log::info("run.claimed",
+              {{"run", claimed.run.value}, {"epoch", claimed.epoch}, {"workflow", version->workflow_name}});
     attempt->ring();  // a cancel may have come before it stood in the table
     if (attempt->closing() == flow::Closing::ending) {
       (void)attempt->finish({});  // E6: the end is written, the code is not entered again
@@ -283,7 +288,8 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
     case flow::Closing::cancelled: break;
   }
   const auto ended = attempt.finish(finish);
-  log::info("run.ended", {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}, {"how", static_cast<int>(ended)}});
+  log::info("run.ended",
+            {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}, {"how", static_cast<int>(ended)}});
 }
 
 void Executor::ring() { alarm_.ring(); }

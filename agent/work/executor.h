@@ -56,8 +56,8 @@ class Executor {
   bool run_one();
 
   // Bells [C2].
-  void ring();            // something may be due: claim
-  void ring(RunId run);   // something of a driven run changed
+  void ring();           // something may be due: claim
+  void ring(RunId run);  // something of a driven run changed
   // Called by the dispatcher when time has passed something due in the file (timers, expiries): the sweep's bell.
   void set_due_bell(std::function<void()> bell);
 
@@ -65,7 +65,7 @@ class Executor {
   // The driven attempt of this epoch, or null.
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run, std::int64_t epoch) const;
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run) const;
-  [[nodiscard]] bool idle() const;  // a worker is free
+  [[nodiscard]] bool idle() const;                     // a worker is free
   [[nodiscard]] std::string held_by(RunId run) const;  // Driver::held_by, for explain
   [[nodiscard]] const std::string& owner() const { return options_.owner; }
   [[nodiscard]] kernel::ClaimRules rules() const;
@@ -112,7 +112,8 @@ class Executor {
   std::deque<kernel::Claimed> claimed_ GUARDED_BY(mutex_);
   int busy_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  mutable std::map<VersionId, std::optional<kernel::VersionRow>> versions_ GUARDED_BY(mutex_);  // never change once there
+  mutable std::map<VersionId, std::optional<kernel::VersionRow>> versions_
+      GUARDED_BY(mutex_);  // never change once there
 
   Alarm alarm_;
   std::vector<std::jthread> workers_;

@@ -43,7 +43,8 @@ std::set<int> with_readers(const std::vector<ProcessInfo>& leaves, const std::se
     if (waiting.contains(leaf.key.pid)) still.insert(leaf.key.pid);
   }
   const auto written_by_one = [&](const std::string& pipe) {
-    return std::any_of(still.begin(), still.end(), [&](int pid) { return pipe_at(pid, 1) == pipe || pipe_at(pid, 2) == pipe; });
+    return std::any_of(still.begin(), still.end(),
+                       [&](int pid) { return pipe_at(pid, 1) == pipe || pipe_at(pid, 2) == pipe; });
   };
   for (bool more = true; more;) {
     more = false;
@@ -58,7 +59,8 @@ std::set<int> with_readers(const std::vector<ProcessInfo>& leaves, const std::se
 
 }  // namespace
 
-// True: every leaf waits (or reads what one that waits writes), and since the look before nobody came, went or used the processor.
+// True: every leaf waits (or reads what one that waits writes), and since the look before nobody came, went or used the
+// processor.
 bool ProcessWatch::same_and_waiting(const std::vector<ProcessInfo>& tree, const std::set<int>& waiting) {
   holders_.clear();
   const std::vector<ProcessInfo> ends = leaves(tree);

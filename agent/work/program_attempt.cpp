@@ -12,8 +12,8 @@
 namespace bide::work {
 namespace {
 
-constexpr DurationMs kLookMs = 250;       // how often a tree that does not wait as a whole is looked at (guess)
-constexpr DurationMs kLostVerbMs = 500;   // a verb that vanished while its program ends is no lost verb (guess)
+constexpr DurationMs kLookMs = 250;      // how often a tree that does not wait as a whole is looked at (guess)
+constexpr DurationMs kLostVerbMs = 500;  // a verb that vanished while its program ends is no lost verb (guess)
 
 }  // namespace
 
@@ -29,9 +29,15 @@ void EventBell::clear() {
   if (::read(fd_.get(), &count, sizeof count) < 0) return;  // nothing to clear
 }
 
-ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Clock& clock, EventBell& bell, Graces graces,
-                               std::function<void(const std::string&)> held_by)
-    : attempt_(attempt), guard_(guard), clock_(clock), bell_(bell), graces_(graces), held_by_(std::move(held_by)), watch_(guard.scope()) {}
+ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Clock& clock, EventBell& bell,
+                               Graces graces, std::function<void(const std::string&)> held_by)
+    : attempt_(attempt),
+      guard_(guard),
+      clock_(clock),
+      bell_(bell),
+      graces_(graces),
+      held_by_(std::move(held_by)),
+      watch_(guard.scope()) {}
 
 std::set<int> ProgramAttempt::waiting_pids() const {
   std::set<int> pids;
@@ -87,7 +93,8 @@ bool ProgramAttempt::program_ended() {
 }
 
 bool ProgramAttempt::closing_down(flow::Closing why) {
-  if (why == flow::Closing::suspended || why == flow::Closing::lease_lost || why == flow::Closing::finished) return true;
+  if (why == flow::Closing::suspended || why == flow::Closing::lease_lost || why == flow::Closing::finished)
+    return true;
   if (executing_alive() == 0) return true;
   next_look_ = kLookMs;
   if (why != flow::Closing::shutdown) return false;

@@ -62,10 +62,10 @@ class ProgramAttempt {
   ProcessWatch watch_;
   std::optional<ExitStatus> exit_;
   std::optional<bool> unfinished_;
-  std::optional<BootMs> told_at_;      // cancel or shutdown: graces run from here
-  std::optional<BootMs> lost_since_;   // a verb vanished
+  std::optional<BootMs> told_at_;     // cancel or shutdown: graces run from here
+  std::optional<BootMs> lost_since_;  // a verb vanished
   bool term_sent_ = false;
-  DurationMs next_look_ = -1;          // -1: nothing to look at before something rings
+  DurationMs next_look_ = -1;  // -1: nothing to look at before something rings
 };
 
 }  // namespace bide::work

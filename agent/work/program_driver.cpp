@@ -73,7 +73,8 @@ struct ProgramDriver::Forget {
   }
 };
 
-ProgramDriver::ProgramDriver(db::Store& store, Random& random, Spawner& spawner, ProgramSettings settings, LayOut lay_out)
+ProgramDriver::ProgramDriver(db::Store& store, Random& random, Spawner& spawner, ProgramSettings settings,
+                             LayOut lay_out)
     : store_(store), random_(random), spawner_(spawner), settings_(std::move(settings)), lay_out_(std::move(lay_out)) {}
 
 flow::AttemptOptions ProgramDriver::options(const kernel::VersionRow& version) const {
@@ -103,8 +104,8 @@ std::string ProgramDriver::held_by(RunId run) const {
   return it == held_by_.end() ? "" : it->second;
 }
 
-std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt, const kernel::VersionRow& version, const ProgramHome& home,
-                                                    const std::string& workspace) const {
+std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
+                                                    const ProgramHome& home, const std::string& workspace) const {
   const auto& run = attempt.run();
   const std::string bin = fs::path(settings_.verb_executable).parent_path().string();
   std::vector<std::string> environment = {
@@ -116,7 +117,8 @@ std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt
       "TZ=UTC",
       "TMPDIR=" + workspace + "/tmp",
       "BIDE_AGENT=" + settings_.socket,
-      "BIDE_ATTEMPT=bat_" + std::to_string(run.id.value) + "_" + std::to_string(attempt.fence().epoch) + "_" + attempt.secret(),
+      "BIDE_ATTEMPT=bat_" + std::to_string(run.id.value) + "_" + std::to_string(attempt.fence().epoch) + "_" +
+          attempt.secret(),
       "BIDE_RUN=" + std::to_string(run.id.value),
       "BIDE_INPUT=" + workspace + ".input.json",
       "BIDE_WORKFLOW=" + version.workflow_name,
@@ -174,8 +176,8 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   const Forget forget{*this, run, running.row};
   // K7: only after its row is committed does the guard exec the program.
   if (running.row.valid()) running.guard->go();
-  ProgramAttempt watched(*attempt, *running.guard, store_.system_clock(), running.bell, {settings_.cancel_grace, settings_.shutdown_grace},
-                         [this, run](const std::string& text) {
+  ProgramAttempt watched(*attempt, *running.guard, store_.system_clock(), running.bell,
+                         {settings_.cancel_grace, settings_.shutdown_grace}, [this, run](const std::string& text) {
                            Lock lock(mutex_);
                            held_by_[run] = text;
                          });
@@ -217,7 +219,9 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
     if (ours) {
       attempt.hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "spawn_failed", flow::Closing::finished);
     } else {
-      (void)attempt.finish({std::nullopt, flow::error_json("NotExecutable", std::string("The program could not be started: ") + std::strerror(*error))});
+      (void)attempt.finish(
+          {std::nullopt, flow::error_json("NotExecutable",
+                                          std::string("The program could not be started: ") + std::strerror(*error))});
     }
     return;
   }
@@ -230,20 +234,27 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
   }
   if (running.exit->code != 0) {
     json::Writer w;
-    w.begin_object().member("code", "program_failed").member("message", "The program exited with " + std::to_string(running.exit->code) + ".");
-    w.member("exit_code", running.exit->code).member("stderr", tail_of(running.log_path, running.log_from)).end_object();
+    w.begin_object()
+        .member("code", "program_failed")
+        .member("message", "The program exited with " + std::to_string(running.exit->code) + ".");
+    w.member("exit_code", running.exit->code)
+        .member("stderr", tail_of(running.log_path, running.log_from))
+        .end_object();
     (void)attempt.finish({std::nullopt, w.take()});
     return;
   }
   if (running.unfinished) {
-    (void)attempt.finish({std::nullopt, flow::error_json("UnfinishedBranch", "The program ended while a verb in the background was open: add `wait`.")});
+    (void)attempt.finish(
+        {std::nullopt, flow::error_json("UnfinishedBranch",
+                                        "The program ended while a verb in the background was open: add `wait`.")});
     return;
   }
   (void)attempt.finish({attempt.result().value_or("null"), std::nullopt});
 }
 
 std::int64_t ProgramDriver::sweep_processes(TimeMs now) {
-  const auto rows = store_.read([](db::ReadTx& tx) { return kernel::live_processes(tx, ProcessId(), limits::kSweepBudget); });
+  const auto rows =
+      store_.read([](db::ReadTx& tx) { return kernel::live_processes(tx, ProcessId(), limits::kSweepBudget); });
   std::vector<ProcessId> stopped;
   {
     Lock lock(mutex_);

@@ -23,9 +23,9 @@
 namespace bide::work {
 
 struct ProgramSettings {
-  std::string directory;         // DIR: workspaces/, versions/, logs/ below it
-  std::string socket;            // BIDE_AGENT
-  std::string verb_executable;   // the static `bide`
+  std::string directory;        // DIR: workspaces/, versions/, logs/ below it
+  std::string socket;           // BIDE_AGENT
+  std::string verb_executable;  // the static `bide`
   std::string path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   std::string home;
   std::string user;
@@ -78,7 +78,7 @@ class ProgramDriver final : public Driver {
   mutable Mutex mutex_;
   std::map<WorkflowId, int> max_running_ GUARDED_BY(mutex_);
   std::map<RunId, std::string> held_by_ GUARDED_BY(mutex_);
-  std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);       // rows of guards that this process drives
+  std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);          // rows of guards that this process drives
   std::map<ProcessId, TimeMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
 };
 

@@ -1,7 +1,7 @@
 // Programs: what `start` finds in the workflows' folder, pinned into the file; and a pinned version laid out to run.
 //
-// Threads: any. Failures: Problems for what a caller can cure; std::runtime_error when a version cannot be laid out [E8].
-// Ownership: Store, ProgramFiles and ProgramDriver outlive it.
+// Threads: any. Failures: Problems for what a caller can cure; std::runtime_error when a version cannot be laid out
+// [E8]. Ownership: Store, ProgramFiles and ProgramDriver outlive it.
 #pragma once
 
 #include <string>

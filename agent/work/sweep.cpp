@@ -11,9 +11,9 @@ namespace bide::work {
 namespace {
 
 // The order of W2. Places without a duty yet are named so that it cannot change by accident.
-constexpr std::array<std::string_view, 13> kOrder = {"outbox",       "timers",       "children",  "processes", "overdue",
-                                                     "tasks",        "orphans",      "stalled",   "undispatched",
-                                                     "environments", "schedules",    "retention", "hooks"};
+constexpr std::array<std::string_view, 13> kOrder = {
+    "outbox",  "timers",       "children",     "processes", "overdue",   "tasks", "orphans",
+    "stalled", "undispatched", "environments", "schedules", "retention", "hooks"};
 
 std::size_t place_of(std::string_view name) {
   const auto it = std::find(kOrder.begin(), kOrder.end(), name);
@@ -23,7 +23,8 @@ std::size_t place_of(std::string_view name) {
 
 }  // namespace
 
-Sweep::Sweep(db::Store& store, Executor& executor, DurationMs interval) : store_(store), executor_(executor), interval_(interval) {
+Sweep::Sweep(db::Store& store, Executor& executor, DurationMs interval)
+    : store_(store), executor_(executor), interval_(interval) {
   add("timers", [this](TimeMs now) { return expire(now); });
   add("overdue", [this](TimeMs now) { return overdue(now); });
   add("orphans", [this](TimeMs now) { return orphans(now); });
@@ -34,7 +35,8 @@ Sweep::~Sweep() { stop(); }
 
 void Sweep::add(std::string place, Duty duty) {
   const std::size_t at = place_of(place);
-  const auto after = std::find_if(duties_.begin(), duties_.end(), [&](const Named& d) { return place_of(d.name) > at; });
+  const auto after =
+      std::find_if(duties_.begin(), duties_.end(), [&](const Named& d) { return place_of(d.name) > at; });
   duties_.insert(after, Named{std::move(place), std::move(duty)});
 }
 
@@ -75,7 +77,8 @@ std::int64_t Sweep::expire(TimeMs) {
   for (;;) {
     const bool due = store_.read([&](db::ReadTx& tx) { return kernel::expiry_due(tx, store_.now()); });
     if (!due || closing_.load()) return done;
-    const auto expired = store_.write([](db::Tx& tx) { return kernel::expire_waits(tx, limits::kSweepPage, tx.now()); });
+    const auto expired =
+        store_.write([](db::Tx& tx) { return kernel::expire_waits(tx, limits::kSweepPage, tx.now()); });
     for (const auto& one : expired) {
       if (one.woke == kernel::Woke::ring_attempt) executor_.ring(one.run);
     }
@@ -95,7 +98,8 @@ std::int64_t Sweep::orphans(TimeMs now) {
   if (!orphan_cursor_.valid() && orphans_done_at_ && now - *orphans_done_at_ < limits::kOrphanScanMs) return 0;
   std::int64_t queued = 0;
   for (;;) {
-    const auto page = store_.read([&](db::ReadTx& tx) { return kernel::running_page(tx, orphan_cursor_, limits::kSweepPage); });
+    const auto page =
+        store_.read([&](db::ReadTx& tx) { return kernel::running_page(tx, orphan_cursor_, limits::kSweepPage); });
     std::vector<kernel::RunningRow> lost;
     for (const auto& row : page) {
       const bool local = row.owner.starts_with("local:");
@@ -104,7 +108,8 @@ std::int64_t Sweep::orphans(TimeMs now) {
     if (!lost.empty()) {
       queued += store_.write([&](db::Tx& tx) {
         std::int64_t n = 0;
-        for (const auto& row : lost) n += kernel::recover_run(tx, row.run, row.epoch, tx.now()) != kernel::Recovered::not_orphan ? 1 : 0;
+        for (const auto& row : lost)
+          n += kernel::recover_run(tx, row.run, row.epoch, tx.now()) != kernel::Recovered::not_orphan ? 1 : 0;
         return n;
       });
       executor_.ring();
@@ -126,7 +131,9 @@ std::int64_t Sweep::stalled(TimeMs now) {
     const bool idle = executor_.idle() && !store_.clock().held();
     std::int64_t looked = 0;
     do {
-      const auto page = store_.read([&](db::ReadTx& tx) { return kernel::find_stalled(tx, rules, stalled_cursor_, limits::kSweepPage, idle, now); });
+      const auto page = store_.read([&](db::ReadTx& tx) {
+        return kernel::find_stalled(tx, rules, stalled_cursor_, limits::kSweepPage, idle, now);
+      });
       for (const RunId run : page.found) log::warn("run.stalled", {{"run", run.value}});
       if (!page.found.empty()) {
         store_.write([&](db::Tx& tx) {
@@ -142,7 +149,8 @@ std::int64_t Sweep::stalled(TimeMs now) {
 }
 
 std::int64_t Sweep::redrive(const kernel::ClaimRules& rules) {
-  const auto due = store_.read([&](db::ReadTx& tx) { return kernel::due_redrives(tx, limits::kSweepPage, store_.now()); });
+  const auto due =
+      store_.read([&](db::ReadTx& tx) { return kernel::due_redrives(tx, limits::kSweepPage, store_.now()); });
   std::int64_t done = 0;
   std::string first_error;
   for (const RunId run : due) {

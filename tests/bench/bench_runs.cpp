@@ -89,16 +89,19 @@ Turn agent_turn(const Options& options, int concurrency) {
   store.close();
   Turn turn;
   turn.steps_per_second = runs * kSteps / took;
-  turn.batch = static_cast<double>(after.jobs - before.jobs) / static_cast<double>(std::max<std::uint64_t>(after.commits - before.commits, 1));
+  turn.batch = static_cast<double>(after.jobs - before.jobs) /
+               static_cast<double>(std::max<std::uint64_t>(after.commits - before.commits, 1));
   return turn;
 }
 
 class BareFile {
  public:
-  explicit BareFile(const std::string& directory) : connection_({.path = make(directory), .access = db::Access::write, .vfs = {}}) {}
+  explicit BareFile(const std::string& directory)
+      : connection_({.path = make(directory), .access = db::Access::write, .vfs = {}}) {}
   sqlite3_stmt* prepare(const char* sql) {
     sqlite3_stmt* statement = nullptr;
-    if (sqlite3_prepare_v3(connection_.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK) {
+    if (sqlite3_prepare_v3(connection_.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) !=
+        SQLITE_OK) {
       throw std::runtime_error(sqlite3_errmsg(connection_.handle()));
     }
     return statement;
@@ -110,12 +113,18 @@ class BareFile {
     if (sqlite3_step(statement) != SQLITE_DONE) throw std::runtime_error(sqlite3_errmsg(connection_.handle()));
     sqlite3_reset(statement);
   }
-  void checkpoint() { sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr); }
+  void checkpoint() {
+    sqlite3_wal_checkpoint_v2(connection_.handle(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  }
 
  private:
   static void bind(sqlite3_stmt* s, int i, std::int64_t v) { sqlite3_bind_int64(s, i, v); }
-  static void bind(sqlite3_stmt* s, int i, const std::string& v) { sqlite3_bind_text(s, i, v.data(), static_cast<int>(v.size()), SQLITE_STATIC); }
-  static void bind(sqlite3_stmt* s, int i, db::Blob v) { sqlite3_bind_blob(s, i, v.bytes.data(), static_cast<int>(v.bytes.size()), SQLITE_STATIC); }
+  static void bind(sqlite3_stmt* s, int i, const std::string& v) {
+    sqlite3_bind_text(s, i, v.data(), static_cast<int>(v.size()), SQLITE_STATIC);
+  }
+  static void bind(sqlite3_stmt* s, int i, db::Blob v) {
+    sqlite3_bind_blob(s, i, v.bytes.data(), static_cast<int>(v.bytes.size()), SQLITE_STATIC);
+  }
   // A file of the agent's own schema.
   static std::string make(const std::string& directory) {
     SystemClock clock;
@@ -139,11 +148,17 @@ Turn bare_turn(const Options& options, int concurrency, int batch) {
   auto* create = file.prepare(
       "INSERT INTO runs (id, uid, workflow_id, workflow_version_id, created_by, status, run_at, input, created_at) "
       "VALUES (?,?,1,1,'bench','queued',?,'{}',?)");
-  auto* claim = file.prepare("UPDATE runs SET status = 'running', epoch = epoch + 1, owner = 'bench', started_at = ? WHERE id = ? AND status = 'queued'");
+  auto* claim = file.prepare(
+      "UPDATE runs SET status = 'running', epoch = epoch + 1, owner = 'bench', started_at = ? WHERE id = ? AND status "
+      "= 'queued'");
   auto* step = file.prepare(
-      "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, retries, request, request_hash, epoch, "
-      "result, settled_no, created_at, updated_at) VALUES (?,?,?,?,'step','noop','idempotent','completed',?,5,'null',?,1,?,?,?,?)");
-  auto* finish = file.prepare("UPDATE runs SET status = 'completed', owner = NULL, result = 'null', finished_at = ? WHERE id = ? AND status = 'running'");
+      "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, retries, request, "
+      "request_hash, epoch, "
+      "result, settled_no, created_at, updated_at) VALUES "
+      "(?,?,?,?,'step','noop','idempotent','completed',?,5,'null',?,1,?,?,?,?)");
+  auto* finish = file.prepare(
+      "UPDATE runs SET status = 'completed', owner = NULL, result = 'null', finished_at = ? WHERE id = ? AND status = "
+      "'running'");
   const std::string hash = sha256("null");
   const std::string created = R"({"by":"bench"})";
   const std::string claimed = R"({"epoch":1})";
@@ -172,7 +187,8 @@ Turn bare_turn(const Options& options, int concurrency, int batch) {
       const std::string position = "/" + std::to_string(run.at - 1);
       const std::int64_t id = ++last_step;
       file.run(event, ++last_event, now, std::string("step.completed"), run.id, id, settled);
-      file.run(step, id, run.id, position, std::int64_t{run.at - 1}, run.uid, db::Blob{hash}, kResult, last_event, now, now);
+      file.run(step, id, run.id, position, std::int64_t{run.at - 1}, run.uid, db::Blob{hash}, kResult, last_event, now,
+               now);
       ++steps;
     } else {
       file.run(finish, now, run.id);
@@ -215,12 +231,14 @@ Report runs_benchmark(const Options& options) {
     }
     const std::string at = " at " + std::to_string(concurrency);
     const double rate = median_of(agent, &Turn::steps_per_second);
-    report.figures.push_back({"agent / bare, same batch size" + at, rate / median_of(bare, &Turn::steps_per_second), "x",
-                              concurrency == 1 ? ">= 0.80" : ">= 0.75"});
-    report.figures.push_back({"agent / bare, batches of 1, 8, 64, 256" + at, rate / median_of(ideal, &Turn::steps_per_second), "x", ""});
+    report.figures.push_back({"agent / bare, same batch size" + at, rate / median_of(bare, &Turn::steps_per_second),
+                              "x", concurrency == 1 ? ">= 0.80" : ">= 0.75"});
+    report.figures.push_back(
+        {"agent / bare, batches of 1, 8, 64, 256" + at, rate / median_of(ideal, &Turn::steps_per_second), "x", ""});
     report.figures.push_back({"agent" + at, rate, "steps/s", ""});
     report.figures.push_back({"bare, same batch size" + at, median_of(bare, &Turn::steps_per_second), "steps/s", ""});
-    report.figures.push_back({"bare, batches of 1, 8, 64, 256" + at, median_of(ideal, &Turn::steps_per_second), "steps/s", ""});
+    report.figures.push_back(
+        {"bare, batches of 1, 8, 64, 256" + at, median_of(ideal, &Turn::steps_per_second), "steps/s", ""});
     report.figures.push_back({"agent, jobs a commit" + at, median_of(agent, &Turn::batch), "jobs", ""});
   }
   std::filesystem::remove_all(options.directory + "/bide-bench-runs.tmp");

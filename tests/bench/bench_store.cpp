@@ -23,8 +23,10 @@ namespace {
 constexpr std::array<EmbeddedFile, 1> kSchema{{{
     "0001_bench.sql",
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;\n"
-    "CREATE TABLE steps (id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, position TEXT NOT NULL, seq INTEGER NOT NULL,\n"
-    "  name TEXT NOT NULL, status TEXT NOT NULL, request_hash BLOB NOT NULL, result TEXT, created_at INTEGER NOT NULL,\n"
+    "CREATE TABLE steps (id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, position TEXT NOT NULL, seq INTEGER NOT "
+    "NULL,\n"
+    "  name TEXT NOT NULL, status TEXT NOT NULL, request_hash BLOB NOT NULL, result TEXT, created_at INTEGER NOT "
+    "NULL,\n"
     "  updated_at INTEGER NOT NULL, UNIQUE (run_id, position)) STRICT;\n"
     "CREATE TABLE events (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, run_id INTEGER,\n"
     "  step_id INTEGER, payload TEXT NOT NULL DEFAULT '{}') STRICT;\n"
@@ -34,7 +36,8 @@ constexpr std::array<EmbeddedFile, 1> kSchema{{{
 #define BIDE_BENCH_INTENT                                                                                     \
   "INSERT INTO steps (id, run_id, position, seq, name, status, request_hash, created_at, updated_at) VALUES " \
   "(?, ?, ?, ?, 'step', 'started', ?, ?, ?)"
-#define BIDE_BENCH_OUTCOME "UPDATE steps SET status = 'completed', result = ?, updated_at = ? WHERE id = ? AND status = 'started'"
+#define BIDE_BENCH_OUTCOME \
+  "UPDATE steps SET status = 'completed', result = ?, updated_at = ? WHERE id = ? AND status = 'started'"
 #define BIDE_BENCH_EVENT "INSERT INTO events (id, at, kind, run_id, step_id) VALUES (?, ?, 'step.completed', ?, ?)"
 
 const std::string kResult = "{\"text\":\"" + std::string(188, 'r') + "\"}";
@@ -136,10 +139,11 @@ class Bare {
                      .vfs = {},
                      .page_size = page_size}) {
     connection_.exec(std::string(kSchema[0].bytes).c_str());
-    for (auto [sql, statement] : {std::pair{"BEGIN IMMEDIATE", &begin_}, std::pair{"COMMIT", &commit_},
-                                  std::pair{BIDE_BENCH_INTENT, &intent_}, std::pair{BIDE_BENCH_OUTCOME, &outcome_},
-                                  std::pair{BIDE_BENCH_EVENT, &event_}}) {
-      if (sqlite3_prepare_v3(connection_.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT, statement, nullptr) != SQLITE_OK) {
+    for (auto [sql, statement] :
+         {std::pair{"BEGIN IMMEDIATE", &begin_}, std::pair{"COMMIT", &commit_}, std::pair{BIDE_BENCH_INTENT, &intent_},
+          std::pair{BIDE_BENCH_OUTCOME, &outcome_}, std::pair{BIDE_BENCH_EVENT, &event_}}) {
+      if (sqlite3_prepare_v3(connection_.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT, statement, nullptr) !=
+          SQLITE_OK) {
         throw std::runtime_error(sqlite3_errmsg(connection_.handle()));
       }
     }
@@ -197,7 +201,8 @@ Turn bare_turn(const Options& options, int producers, int batch, int page_size =
   while (now - begin < options.seconds) {
     const double start = now;
     bare.begin();
-    for (int i = 0; i < batch; ++i, ++jobs) bare.job(jobs + 1, jobs % producers + 1, jobs / producers + 1, clock.wall_ms());
+    for (int i = 0; i < batch; ++i, ++jobs)
+      bare.job(jobs + 1, jobs % producers + 1, jobs / producers + 1, clock.wall_ms());
     bare.commit();
     now = now_seconds();
     latencies.push_back(static_cast<float>((now - start) * 1000));
@@ -222,7 +227,8 @@ double median_of(const std::vector<Turn>& turns, double Turn::*member) {
 }  // namespace
 
 Report store_benchmark(const Options& options) {
-  Report report{"Store against a bare SQLite loop (intent, outcome and event in one transaction, synchronous=FULL)", {}};
+  Report report{"Store against a bare SQLite loop (intent, outcome and event in one transaction, synchronous=FULL)",
+                {}};
   for (const int producers : options.producers) {
     std::vector<Turn> store;
     std::vector<Turn> bare;
@@ -237,7 +243,8 @@ Report store_benchmark(const Options& options) {
     const auto add = [&](const std::string& name, double value, const char* unit, const char* goal = "") {
       report.figures.push_back({name + at, value, unit, goal});
     };
-    add("store / bare, same batch size", rate / median_of(bare, &Turn::jobs_per_second), "x", producers == 1 ? ">= 0.80" : ">= 0.75");
+    add("store / bare, same batch size", rate / median_of(bare, &Turn::jobs_per_second), "x",
+        producers == 1 ? ">= 0.80" : ">= 0.75");
     add("store / bare, batches of 1, 8, 64, 256", rate / median_of(ideal, &Turn::jobs_per_second), "x");
     add("store", rate, "jobs/s");
     add("bare, same batch size", median_of(bare, &Turn::jobs_per_second), "jobs/s");

@@ -60,7 +60,8 @@ void add_json(json::Writer& out, const Report& report) {
 }
 
 int usage() {
-  std::fprintf(stderr, "bide-bench [store|runs|pages] [--json] [--seconds S] [--rounds N] [--producers N] [--directory DIR]\n");
+  std::fprintf(stderr,
+               "bide-bench [store|runs|pages] [--json] [--seconds S] [--rounds N] [--producers N] [--directory DIR]\n");
   return 2;
 }
 

@@ -108,7 +108,7 @@ TEST_CASE("[N119] disk full at a COMMIT, decisions on the reserve, and normal ag
   const std::string big(100'000, 'x');
   CHECK_THROWS_AS(note(*t, big), StorageFull);
   CHECK(t->health().storage_full);
-  CHECK_THROWS_AS(note(*t, "small"), StorageFull);  // refused without a try
+  CHECK_THROWS_AS(note(*t, "small"), StorageFull);      // refused without a try
   CHECK(notes(*t) == std::set<std::string>{"before"});  // reads go on
   note(*t, "decided", Purpose::decision);
   CHECK_FALSE(std::filesystem::exists(reserve));
@@ -154,7 +154,8 @@ TEST_CASE("[N119] disk full within a job that swallows the error, and its batch 
     t->submit(
         [&](Tx& tx) {
           try {  // more than the page cache holds: it spills into the WAL before the COMMIT
-            for (int i = 0; i < 60; ++i) Query(tx, "INSERT INTO notes (text) VALUES (?)").bind(std::string(500'000, 'x')).run();
+            for (int i = 0; i < 60; ++i)
+              Query(tx, "INSERT INTO notes (text) VALUES (?)").bind(std::string(500'000, 'x')).run();
           } catch (const StorageFull&) {
             swallowed = true;
           }
@@ -200,7 +201,9 @@ TEST_CASE("[N119] a real file system that is full, and the same process goes on 
   if (!disk.mounted()) return;
   SystemClock clock;
   std::atomic<int> fatal{0};
-  Store store({.directory = disk.path(), .on_fatal = [&](const std::string&) { ++fatal; }, .migrations = kTestMigrations}, clock);
+  Store store(
+      {.directory = disk.path(), .on_fatal = [&](const std::string&) { ++fatal; }, .migrations = kTestMigrations},
+      clock);
   note(store, "before");
   disk.fill();
   int full = 0;
@@ -263,7 +266,8 @@ TEST_CASE("a read that fails within a job which swallows it ends the store") {
       swallowed = true;
     }
     Query(tx, "INSERT INTO notes (text) VALUES ('never')").run();
-  }), StorageFault);
+  }),
+                  StorageFault);
   CHECK(swallowed);
   CHECK(fatal == 1);
 }
@@ -335,7 +339,8 @@ TEST_CASE("[N84] the n-th operation fails, once or for ever, and what was acknow
             t.open();
             const std::set<std::string> there = notes(*t);
             for (const std::string& text : expected) {
-              if (!there.contains(text)) FAIL("lost " << text.substr(0, 3) << " op " << static_cast<int>(op) << " n " << n);
+              if (!there.contains(text))
+                FAIL("lost " << text.substr(0, 3) << " op " << static_cast<int>(op) << " n " << n);
             }
             check_whole(*t);
             t.close();

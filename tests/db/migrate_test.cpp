@@ -131,8 +131,11 @@ TEST_CASE("our own migrations make a file with our settings, and every counted t
     CHECK(c.pragma("PRAGMA mmap_size") == 0);
     CHECK(c.pragma("PRAGMA application_id") == kApplicationId);
     CHECK(Query(tx, "PRAGMA journal_mode").one().text(0) == "wal");
-    CHECK(Query(tx, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN "
-                    "('steps_id_mark', 'waits_id_mark', 'events_id_mark')").one().integer(0) == 3);
+    CHECK(Query(tx,
+                "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN "
+                "('steps_id_mark', 'waits_id_mark', 'events_id_mark')")
+              .one()
+              .integer(0) == 3);
   });
   store.read([](ReadTx& tx) {
     CHECK(tx.connection().pragma("PRAGMA query_only") == 1);

@@ -12,8 +12,7 @@
 namespace bide::db {
 
 inline constexpr std::array<EmbeddedFile, 2> kTestMigrations{{
-    {"0001_meta.sql",
-     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;\n"},
+    {"0001_meta.sql", "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;\n"},
     {"0002_things.sql",
      "CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, bytes BLOB) STRICT;\n"
      "CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT NOT NULL) STRICT;\n"

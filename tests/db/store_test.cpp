@@ -27,12 +27,16 @@ TEST_CASE("a job that throws rolls back alone and its error arrives with its typ
   for (const bool threaded : {false, true}) {
     TestStore t(threaded);
     std::atomic<int> bells{0};
-    t->write([&](Tx& tx) { t.add_event(tx, "kept"); tx.after_commit([&] { ++bells; }); });
+    t->write([&](Tx& tx) {
+      t.add_event(tx, "kept");
+      tx.after_commit([&] { ++bells; });
+    });
     CHECK_THROWS_AS(t->write([&](Tx& tx) {
       t.add_event(tx, "lost");
       tx.after_commit([&] { bells += 100; });
       throw CorruptData("no");
-    }), CorruptData);
+    }),
+                    CorruptData);
     CHECK_THROWS_AS(t->write([](Tx& tx) { Query(tx, "INSERT INTO notes (text) VALUES (NULL)").run(); }), CorruptData);
     CHECK_THROWS_AS(t->write([](Tx& tx) { Query(tx, "SELECT nothing").run(); }), Bug);
     CHECK_THROWS_AS(t->write([](Tx& tx) { Query(tx, "SELECT \"nothing\"").run(); }), Bug);  // DQS is off

@@ -41,7 +41,9 @@ TEST_CASE("what queued during a batch is one commit, answered in order, then bel
             tx.after_commit([&, i] { hear("bell " + std::to_string(i)); });
             if (i == 1) throw CorruptData("refused");
           },
-          [&, i](const std::optional<std::string>& error) { hear("answer " + std::to_string(i) + (error ? " error" : "")); });
+          [&, i](const std::optional<std::string>& error) {
+            hear("answer " + std::to_string(i) + (error ? " error" : ""));
+          });
     }
     t->submit([&](Tx& tx) { tx.after_commit([&] { last = true; }); }, [](const auto&) {});
     gate.open();
@@ -58,7 +60,9 @@ TEST_CASE("a job and a bell that wait for another write are refused, one that su
     CHECK_THROWS_AS(t->write([&](Tx&) { t->write([](Tx&) {}); }), Bug);
     std::atomic<int> done{0};
     t->write([&](Tx& tx) {
-      tx.after_commit([&] { t->submit([](Tx& inner) { note(inner, "later"); }, [&](const auto& error) { done = error ? 1 : 2; }); });
+      tx.after_commit([&] {
+        t->submit([](Tx& inner) { note(inner, "later"); }, [&](const auto& error) { done = error ? 1 : 2; });
+      });
     });
     eventually([&] { return done == 2; }, "the submitted job ran");
     CHECK(t->read(count_notes) == 1);
@@ -201,7 +205,8 @@ TEST_CASE("an idle store checkpoints once and then neither writes nor wakes") {
   eventually([&] { return t->health().wal_bytes == 0; }, "the idle checkpoint");
   const std::uint64_t wakes = t->health().wakes;
   const std::uint64_t before = written_by_us();
-  CHECK_FALSE(test::holds_within(std::chrono::seconds(3), [&] { return written_by_us() != before || t->health().wakes != wakes; }));
+  CHECK_FALSE(test::holds_within(std::chrono::seconds(3),
+                                 [&] { return written_by_us() != before || t->health().wakes != wakes; }));
 }
 
 TEST_CASE("a large WAL is moved over while writing goes on") {

@@ -161,9 +161,9 @@ std::vector<std::string> Box::left() const {
     const std::string ours = std::string("BIDE_AGENT=") + socket() + '\0';
     const std::string environment = read_file(entry.path() / "environ");
     const std::string typed = read_file(entry.path() / "cmdline");
-    const bool attempt = environment.find(ours) != std::string::npos &&
-                         (environment.find("BIDE_ATTEMPT=") != std::string::npos ||
-                          environment.find("BIDE_STEP=") != std::string::npos);
+    const bool attempt =
+        environment.find(ours) != std::string::npos &&
+        (environment.find("BIDE_ATTEMPT=") != std::string::npos || environment.find("BIDE_STEP=") != std::string::npos);
     if (attempt || typed.find(tag_) != std::string::npos) found.push_back(number);
   }
   return found;

@@ -29,10 +29,13 @@ class Box {
   void program(const std::string& name, const std::string& body, const std::string& flags = "set -eu");
   void python(const std::string& name, const std::string& body);
 
-  void serve();                     // returns when it answers
-  void kill_agent();                // SIGKILL
-  void stop_agent();                // SIGTERM, and its clean end
-  void restart() { kill_agent(); serve(); }
+  void serve();       // returns when it answers
+  void kill_agent();  // SIGKILL
+  void stop_agent();  // SIGTERM, and its clean end
+  void restart() {
+    kill_agent();
+    serve();
+  }
   Process& agent() { return *agent_; }
 
   Finished bide(std::vector<std::string> words, const std::string& input = {}) const;

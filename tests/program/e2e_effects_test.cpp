@@ -10,11 +10,10 @@ using namespace std::chrono_literals;
 TEST_CASE("[N110] e2e: a probe that exits with 1 asks a person, 100 runs the step, 0 is its result") {
   Box box;
   for (const std::string code : {"0", "1", "100"}) {
-    box.program("doubt" + code,
-                "r=$(bide step pay --probe 'echo probed >> " + box.out("probed" + code) + "; echo known; exit " + code +
-                    "' -- sh -c 'echo paid >> \"$1\"/paid" + code +
-                    "; until [ -e \"$1\"/go ]; do sleep 0.02; done; echo fresh' pay $OUT)\n"
-                    "bide result got=\"$r\"\n");
+    box.program("doubt" + code, "r=$(bide step pay --probe 'echo probed >> " + box.out("probed" + code) +
+                                    "; echo known; exit " + code + "' -- sh -c 'echo paid >> \"$1\"/paid" + code +
+                                    "; until [ -e \"$1\"/go ]; do sleep 0.02; done; echo fresh' pay $OUT)\n"
+                                    "bide result got=\"$r\"\n");
   }
   const std::string zero = box.start("doubt0");
   const std::string one = box.start("doubt1");
@@ -44,9 +43,10 @@ TEST_CASE("[N123] e2e: a command that a signal ended has no outcome, by effect c
     for (const std::string effect : {"pure", "idempotent", "non_idempotent"}) {
       const std::string name = effect + signal;
       // The first execution dies, a second would not.
-      box.program(name, "bide step die --effect " + effect + (effect == "non_idempotent" ? "" : " --retries 1 --backoff 10ms") +
-                            " -- sh -c 'echo x >> \"$1\"; [ $(wc -l < \"$1\") -gt 1 ] || kill -" + signal + " $$' die $OUT/" +
-                            name + "\nbide result done:=true\n");
+      box.program(name, "bide step die --effect " + effect +
+                            (effect == "non_idempotent" ? "" : " --retries 1 --backoff 10ms") +
+                            " -- sh -c 'echo x >> \"$1\"; [ $(wc -l < \"$1\") -gt 1 ] || kill -" + signal +
+                            " $$' die $OUT/" + name + "\nbide result done:=true\n");
     }
   }
   for (const std::string signal : {"KILL", "SEGV"}) {

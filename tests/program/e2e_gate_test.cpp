@@ -1,4 +1,5 @@
-// Who may decide, and what never decides, on a whole agent: a step before its own gate [A7], links that are looked at [A6].
+// Who may decide, and what never decides, on a whole agent: a step before its own gate [A7], links that are looked at
+// [A6].
 #include <catch2/catch.hpp>
 
 #include "tests/program/e2e_box.h"
@@ -11,25 +12,31 @@ using namespace std::chrono_literals;
 TEST_CASE("[N102] e2e: a step that tries to approve its own run's gate is refused and audited [A7]") {
   Box box;
   // One wait and one step beside it that tries what it can: plain, washed, out of its tree, with the command line.
-  box.program("greedy",
-              "( export BIDE_BRANCH=gate; bide wait approval 'Go?' --name gate; touch $OUT/opened ) &\n"
-              "bide step try -- sh -c '\n"
-              "  cd \"$1\"; until [ -e id ]; do sleep 0.02; done; id=$(cat id)\n"
-              "  ask=\"curl -s -o /dev/null -w %{http_code}\\n --unix-socket $BIDE_AGENT -H Content-Type:application/json\"\n"
-              "  ask=\"$ask --data {\\\"decision\\\":\\\"approved\\\"} http://localhost/v1/waits/$id/resolve\"\n"
-              "  $ask >> codes\n"
-              "  env -i PATH=\"$PATH\" $ask >> codes\n"
-              "  setsid env -i PATH=\"$PATH\" $ask >> codes\n"
-              "  $ask -H \"Authorization: Bearer $BIDE_STEP\" >> codes\n"
-              "  env -u BIDE_STEP bide approve $id >> said 2>&1 || echo refused >> refusals\n"
-              "  true' try $OUT || true\n"
-              "wait\nbide result done:=true\n");
+  box.program(
+      "greedy",
+      "( export BIDE_BRANCH=gate; bide wait approval 'Go?' --name gate; touch $OUT/opened ) &\n"
+      "bide step try -- sh -c '\n"
+      "  cd \"$1\"; until [ -e id ]; do sleep 0.02; done; id=$(cat id)\n"
+      "  ask=\"curl -s -o /dev/null -w %{http_code}\\n --unix-socket $BIDE_AGENT -H Content-Type:application/json\"\n"
+      "  ask=\"$ask --data {\\\"decision\\\":\\\"approved\\\"} http://localhost/v1/waits/$id/resolve\"\n"
+      "  $ask >> codes\n"
+      "  env -i PATH=\"$PATH\" $ask >> codes\n"
+      "  setsid env -i PATH=\"$PATH\" $ask >> codes\n"
+      "  $ask -H \"Authorization: Bearer $BIDE_STEP\" >> codes\n"
+      "  env -u BIDE_STEP bide approve $id >> said 2>&1 || echo refused >> refusals\n"
+      "  true' try $OUT || true\n"
+      "wait\nbide result done:=true\n");
   const std::string run = box.start("greedy");
   const std::string wait = box.wait_of(run);
   write_file(box.out("id"), wait);
-  eventually([&] { return box.json({"journal", run})["items"].size() == 2 && box.status(run) == "waiting"; },
-             [&] { return "the step has ended: " + box.bide({"journal", run}).out + box.text("codes") + box.text("said") +
-                          box.show(run).dump(1) + box.bide({"log", run}).out; });
+  eventually(
+      [&] {
+        return box.json({"journal", run})["items"].size() == 2 && box.status(run) == "waiting";
+      },
+      [&] {
+        return "the step has ended: " + box.bide({"journal", run}).out + box.text("codes") + box.text("said") +
+               box.show(run).dump(1) + box.bide({"log", run}).out;
+      });
   CHECK(box.text("codes") == "403\n403\n403\n403\n");
   INFO(box.text("said"));
   CHECK(box.lines("refusals") == 1);
@@ -55,7 +62,8 @@ TEST_CASE("[F03] e2e: who looks at a link decides nothing, one POST does, the ot
   const auto ask = [&](std::string_view method, const std::string& target, std::string_view body = {},
                        std::string_view fields = {}) {
     HttpClient client = HttpClient::unix_socket(box.socket());
-    std::string head = std::string(method) + " " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + std::string(fields);
+    std::string head = std::string(method) + " " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
+                       std::string(fields);
     if (!body.empty()) {
       head += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
     }
@@ -63,14 +71,16 @@ TEST_CASE("[F03] e2e: who looks at a link decides nothing, one POST does, the ot
     return client.read(20s, method == "HEAD").value_or(HttpAnswer{});
   };
   const std::string rows =
-      "SELECT (SELECT group_concat(id || status) FROM waits), (SELECT count(*) FROM events), (SELECT count(*) FROM approvals_audit),"
+      "SELECT (SELECT group_concat(id || status) FROM waits), (SELECT count(*) FROM events), (SELECT count(*) FROM "
+      "approvals_audit),"
       " (SELECT count(*) FROM steps), (SELECT group_concat(status) FROM runs), (SELECT count(*) FROM idempotency)";
   const Json before = box.sql(rows);
   const std::string page = "/v1/waits/" + wait;
   const std::string link = page + "/resolve";
   for (const std::string& target : {page, link, link + "?decision=approved", std::string("/")}) {
     for (const char* method : {"GET", "HEAD", "OPTIONS"}) {
-      for (const char* fields : {"", "Sec-Purpose: prefetch\r\n", "Purpose: prefetch\r\nUser-Agent: Slackbot-LinkExpanding 1.0\r\n"}) {
+      for (const char* fields :
+           {"", "Sec-Purpose: prefetch\r\n", "Purpose: prefetch\r\nUser-Agent: Slackbot-LinkExpanding 1.0\r\n"}) {
         INFO(method << " " << target << " " << fields);
         CHECK(ask(method, target, {}, fields).status != 0);
       }

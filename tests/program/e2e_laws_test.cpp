@@ -111,10 +111,11 @@ TEST_CASE("[N108] e2e: nothing runs after a denial, whatever stands around the v
 
 TEST_CASE("[N108] e2e: nothing runs after a step that failed, with --try its code arrives [V1]") {
   Box box;
-  box.program("fails",
-              "x=$(bide step break -- sh -c 'echo broke >> \"$1\"; echo no luck >&2; exit 3' break $OUT/broke) || true\n"
-              "echo after >> $OUT/after\n",
-              "");
+  box.program(
+      "fails",
+      "x=$(bide step break -- sh -c 'echo broke >> \"$1\"; echo no luck >&2; exit 3' break $OUT/broke) || true\n"
+      "echo after >> $OUT/after\n",
+      "");
   box.program("tries",
               "c=0; bide step break --try -- sh -c 'echo tried >> \"$1\"; exit 3' break $OUT/tried || c=$?\n"
               "bide wait approval A\n"
@@ -133,7 +134,8 @@ TEST_CASE("[N108] e2e: nothing runs after a step that failed, with --try its cod
 TEST_CASE("[N115] e2e: a while read loop ends before any effect and is told what to write") {
   Box box;
   const std::string list = "printf 'a\\nb\\nc\\n' | while read -r item; do\n  bide step conv --key $item ";
-  const std::string rest = "-- sh -c 'echo \"$2\" >> \"$1\"' conv $OUT/conv $item || true\ndone\necho after >> $OUT/after\n";
+  const std::string rest =
+      "-- sh -c 'echo \"$2\" >> \"$1\"' conv $OUT/conv $item || true\ndone\necho after >> $OUT/after\n";
   box.program("loses", list + rest);
   box.program("keeps", list + "--no-stdin " + rest);
   const Json error = box.fails(box.start("loses"), "StdinNotDeclared");

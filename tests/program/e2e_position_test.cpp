@@ -12,12 +12,13 @@ using namespace std::chrono_literals;
 
 TEST_CASE("[N109] e2e: xargs -P4 with --key: each item once, the same results at replay [V3]") {
   Box box;
-  box.program("convert",
-              "seq 1 12 | xargs -P4 -I{} bide step conv --key {} -- sh -c 'echo \"$2\" >> \"$1\"; echo \"got $2\"' conv "
-              "$OUT/conv {} > $OUT/seen.$$\n"
-              "sort $OUT/seen.$$ > $OUT/sorted; echo attempt >> $OUT/attempts\n"
-              "bide wait approval 'All?'\n"
-              "bide result n:=$(wc -l < $OUT/sorted)\n");
+  box.program(
+      "convert",
+      "seq 1 12 | xargs -P4 -I{} bide step conv --key {} -- sh -c 'echo \"$2\" >> \"$1\"; echo \"got $2\"' conv "
+      "$OUT/conv {} > $OUT/seen.$$\n"
+      "sort $OUT/seen.$$ > $OUT/sorted; echo attempt >> $OUT/attempts\n"
+      "bide wait approval 'All?'\n"
+      "bide result n:=$(wc -l < $OUT/sorted)\n");
   const std::string run = box.start("convert");
   box.suspended(run);
   const std::string first = box.text("sorted");
@@ -36,15 +37,21 @@ TEST_CASE("[N109] e2e: xargs -P4 with --key: each item once, the same results at
 
 TEST_CASE("[N109] e2e: two open steps that nothing tells apart: AmbiguousPosition [V3]") {
   Box box;
-  box.program("twins",
-              "for i in 1 2; do\n"
-              "  bide step same -- sh -c 'echo x >> \"$1\"/same; until [ -e \"$1\"/go ]; do sleep 0.02; done' same $OUT &\n"
-              "done\nwait\necho after >> $OUT/after\n",
-              "");
+  box.program(
+      "twins",
+      "for i in 1 2; do\n"
+      "  bide step same -- sh -c 'echo x >> \"$1\"/same; until [ -e \"$1\"/go ]; do sleep 0.02; done' same $OUT &\n"
+      "done\nwait\necho after >> $OUT/after\n",
+      "");
   const std::string run = box.start("twins");
-  eventually([&] { return box.bide({"explain", run}).out.find("AmbiguousPosition") != std::string::npos ||
-                          !box.show(run)["error"].is_null(); },
-             [&] { return "the end is written: " + box.show(run).dump(1) + box.bide({"explain", run}).out; });
+  eventually(
+      [&] {
+        return box.bide({"explain", run}).out.find("AmbiguousPosition") != std::string::npos ||
+               !box.show(run)["error"].is_null();
+      },
+      [&] {
+        return "the end is written: " + box.show(run).dump(1) + box.bide({"explain", run}).out;
+      });
   eventually([&] { return box.lines("same") == 1; }, "one of them executes");
   box.touch("go");  // the one that executes is let finish
   const Json error = box.fails(run, "AmbiguousPosition");

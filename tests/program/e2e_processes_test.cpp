@@ -19,16 +19,18 @@ const char* const kEscapes =
     "rm -f $OUT/pids\necho attempt >> $OUT/attempts\n"
     "setsid sh -c 'echo $$ >> \"$1\"/pids; exec sleep 300.TAG' s $OUT &\n"
     "sh -c 'setsid sh -c \"echo \\$\\$ >> $1/pids; exec sleep 301.TAG\" & exit 0' s $OUT\n"
-    "env -i PATH=$PATH setsid sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$1\"/pids; sleep 302.TAG; sleep 303.TAG' s $OUT &\n"
+    "env -i PATH=$PATH setsid sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$1\"/pids; sleep 302.TAG; sleep 303.TAG' s "
+    "$OUT &\n"
     "until [ $(wc -l < $OUT/pids) -eq 3 ]; do sleep 0.02; done\n";
 
 }  // namespace
 
 TEST_CASE("[N111] e2e: timeout, setsid and a background of waits: suspended as a whole, nothing is left [K7]") {
   Box box;
-  box.program("waits",
-              "( export BIDE_BRANCH=eu; setsid -w timeout 600 bide wait approval EU --name eu; echo eu >> $OUT/done ) &\n"
-              "timeout 600 bide wait approval US --name us\necho us >> $OUT/done\nwait\nbide result done:=true\n");
+  box.program(
+      "waits",
+      "( export BIDE_BRANCH=eu; setsid -w timeout 600 bide wait approval EU --name eu; echo eu >> $OUT/done ) &\n"
+      "timeout 600 bide wait approval US --name us\necho us >> $OUT/done\nwait\nbide result done:=true\n");
   const std::string run = box.start("waits");
   box.suspended(run);
   box.restart();
@@ -47,8 +49,13 @@ TEST_CASE("[N111] e2e: daemons hold the run and are named, and are gone after a 
   box.program("daemons", std::string(kEscapes) + "timeout 600 bide wait approval 'Go?'\necho after >> $OUT/after\n");
   const std::string run = box.start("daemons");
   box.wait_of(run);
-  eventually([&] { return box.bide({"explain", run}).out.find("sleep") != std::string::npos; },
-             [&] { return "explain names who holds it: " + box.bide({"explain", run}).out; });
+  eventually(
+      [&] {
+        return box.bide({"explain", run}).out.find("sleep") != std::string::npos;
+      },
+      [&] {
+        return "explain names who holds it: " + box.bide({"explain", run}).out;
+      });
   CHECK(box.status(run) == "running");
   CHECK(box.left().size() >= 4);
   CHECK(box.bide({"cancel", run}).exit.code == 0);
@@ -86,7 +93,8 @@ TEST_CASE("[N90] e2e: cancel of a run whose step runs: its command gets TERM, th
               "while :; do sleep 0.05; done' long $OUT || true\n"
               "echo after >> $OUT/after\n");
   box.program("stubborn",
-              "bide step long -- sh -c 'trap \"\" TERM; echo x >> \"$1\"/stubborn; while :; do sleep 0.05; done' long $OUT || true\n"
+              "bide step long -- sh -c 'trap \"\" TERM; echo x >> \"$1\"/stubborn; while :; do sleep 0.05; done' long "
+              "$OUT || true\n"
               "echo after >> $OUT/after\n");
   const std::string stubborn = box.start("stubborn");
   const std::string run = box.start("runs");

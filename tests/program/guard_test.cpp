@@ -180,8 +180,8 @@ struct ForeignAgent {
     test::Command command;
     command.argv = {"sh", "-c",
                     std::string("setsid ") + BIDE_EXECUTABLE +
-                    " --guard sh ./program 3<tell 4>reports & exec 3>tell; "
-                    "printf g >&3; sleep 300"};
+                        " --guard sh ./program 3<tell 4>reports & exec 3>tell; "
+                        "printf g >&3; sleep 300"};
     command.cwd = dir.str();
     command.env = {{"BIDE_AGENT", dir.str("sock")}, {"BIDE_RUN", "7"}, {"BIDE_ATTEMPT", "bat_7_1_secret"}};
     agent = std::make_unique<test::Process>(command);

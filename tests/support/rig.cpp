@@ -36,17 +36,19 @@ void Rig::open() {
   executor = std::make_unique<work::Executor>(*store, random, registry, options);
   executor->register_workflows();
   sweep = std::make_unique<work::Sweep>(*store, *executor);
-  commands = std::make_unique<work::Commands>(*store, random, *executor, *sweep, *feed,
-                                              [this](const std::string& name) -> std::variant<work::Startable, Problem> {
-    for (auto it = workflows_.rbegin(); it != workflows_.rend(); ++it) {
-      if (it->name != name) continue;
-      return store->write([&](db::Tx& tx) {
-        const WorkflowId id = kernel::ensure_workflow(tx, name);
-        return work::Startable{id, kernel::ensure_version(tx, id, it->version, kernel::WorkflowKind::native, "{}", tx.now())};
+  commands = std::make_unique<work::Commands>(
+      *store, random, *executor, *sweep, *feed,
+      [this](const std::string& name) -> std::variant<work::Startable, Problem> {
+        for (auto it = workflows_.rbegin(); it != workflows_.rend(); ++it) {
+          if (it->name != name) continue;
+          return store->write([&](db::Tx& tx) {
+            const WorkflowId id = kernel::ensure_workflow(tx, name);
+            return work::Startable{
+                id, kernel::ensure_version(tx, id, it->version, kernel::WorkflowKind::native, "{}", tx.now())};
+          });
+        }
+        return problem("workflow_unknown", "no workflow " + name);
       });
-    }
-    return problem("workflow_unknown", "no workflow " + name);
-  });
 }
 
 void Rig::close() {
@@ -75,7 +77,8 @@ void Rig::add(const std::string& name, std::function<std::string(flow::Context&)
   add(std::move(workflow));
 }
 
-void Rig::replace(const std::string& name, std::function<std::string(flow::Context&)> code, const std::string& version) {
+void Rig::replace(const std::string& name, std::function<std::string(flow::Context&)> code,
+                  const std::string& version) {
   remove(name);
   flow::NativeWorkflow workflow;
   workflow.name = name;
@@ -94,11 +97,13 @@ RunId Rig::start(const std::string& workflow, const std::string& input) {
   work::StartRequest request;
   request.workflow = workflow;
   request.input = input;
-  const auto answer = commands->start_run(request, person("starter"), std::nullopt, [&](const kernel::StartOutcome& outcome) {
-    run = std::get<kernel::RunStarted>(outcome).run;
-    return work::Answer{};
-  });
-  if (const auto* refused = std::get_if<Problem>(&answer)) throw std::runtime_error(refused->code + ": " + refused->detail);
+  const auto answer =
+      commands->start_run(request, person("starter"), std::nullopt, [&](const kernel::StartOutcome& outcome) {
+        run = std::get<kernel::RunStarted>(outcome).run;
+        return work::Answer{};
+      });
+  if (const auto* refused = std::get_if<Problem>(&answer))
+    throw std::runtime_error(refused->code + ": " + refused->detail);
   return run;
 }
 
@@ -139,7 +144,8 @@ int Rig::count_events(RunId id, const std::string& kind) {
 std::int64_t Rig::number(const std::string& sql) {
   sqlite3* file = nullptr;
   const std::string uri = "file:" + dir.str("data") + "/bide.db?mode=ro";
-  if (sqlite3_open_v2(uri.c_str(), &file, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr) != SQLITE_OK) throw std::runtime_error("open");
+  if (sqlite3_open_v2(uri.c_str(), &file, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr) != SQLITE_OK)
+    throw std::runtime_error("open");
   sqlite3_stmt* statement = nullptr;
   std::int64_t value = 0;
   const int prepared = sqlite3_prepare_v2(file, sql.c_str(), -1, &statement, nullptr);
@@ -162,25 +168,29 @@ void Rig::exec(const std::string& sql) {
   if (done != SQLITE_OK) throw std::runtime_error(error);
 }
 
-kernel::Principal Rig::person(const std::string& name) { return kernel::Principal{name, kernel::scopes_from("admin"), RunId()}; }
+kernel::Principal Rig::person(const std::string& name) {
+  return kernel::Principal{name, kernel::scopes_from("admin"), RunId()};
+}
 
 kernel::ResolveOutcome Rig::resolve(WaitId wait, const std::string& body, const kernel::Principal& by) {
   const auto decision = kernel::parse_decision(body);
   if (const auto* bad = std::get_if<Problem>(&decision)) return *bad;
   std::optional<kernel::ResolveOutcome> result;
-  (void)commands->resolve(wait, std::get<kernel::Decision>(decision), by, std::nullopt, [&](const kernel::ResolveOutcome& outcome) {
-    result = outcome;
-    return work::Answer{};
-  });
+  (void)commands->resolve(wait, std::get<kernel::Decision>(decision), by, std::nullopt,
+                          [&](const kernel::ResolveOutcome& outcome) {
+                            result = outcome;
+                            return work::Answer{};
+                          });
   return *result;
 }
 
 kernel::SignalOutcome Rig::signal(RunId run, const std::string& name, const std::string& payload) {
   std::optional<kernel::SignalOutcome> result;
-  (void)commands->signal(run, name, payload, std::nullopt, person(), std::nullopt, [&](const kernel::SignalOutcome& outcome) {
-    result = outcome;
-    return work::Answer{};
-  });
+  (void)commands->signal(run, name, payload, std::nullopt, person(), std::nullopt,
+                         [&](const kernel::SignalOutcome& outcome) {
+                           result = outcome;
+                           return work::Answer{};
+                         });
   return *result;
 }
 

@@ -40,7 +40,8 @@ class Rig {
   void add(const std::string& name, std::function<std::string(flow::Context&)> code, const std::string& version = "1");
   void add(flow::NativeWorkflow workflow);
   // The code of a name is another one from the next restart() on.
-  void replace(const std::string& name, std::function<std::string(flow::Context&)> code, const std::string& version = "1");
+  void replace(const std::string& name, std::function<std::string(flow::Context&)> code,
+               const std::string& version = "1");
   void remove(const std::string& name);
 
   RunId start(const std::string& workflow, const std::string& input = "{}");

@@ -47,7 +47,8 @@ inline constexpr const char* kDenied = R"({"decision":"denied"})";
 }
 
 // A decision by run and name [A9].
-[[nodiscard]] inline kernel::NamedOutcome resolve_named(Rig& rig, RunId run, const std::string& name, const std::string& body,
+[[nodiscard]] inline kernel::NamedOutcome resolve_named(Rig& rig, RunId run, const std::string& name,
+                                                        const std::string& body,
                                                         const kernel::Principal& by = Rig::person()) {
   const auto decision = kernel::parse_decision(body);
   std::optional<kernel::NamedOutcome> result;

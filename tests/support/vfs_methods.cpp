@@ -213,9 +213,9 @@ int x_shm_unmap(sqlite3_file* file, int) {
 }
 
 const sqlite3_io_methods kMethods = {
-    2,       x_close,  x_read,           x_write,   x_truncate, x_sync,   x_size,    x_lock,     x_unlock,
-    x_check_reserved,  x_control,        x_sector,  x_traits,   x_shm_map, x_shm_lock, x_shm_barrier, x_shm_unmap,
-    nullptr, nullptr,
+    2,          x_close,       x_read,           x_write,   x_truncate, x_sync,   x_size,
+    x_lock,     x_unlock,      x_check_reserved, x_control, x_sector,   x_traits, x_shm_map,
+    x_shm_lock, x_shm_barrier, x_shm_unmap,      nullptr,   nullptr,
 };
 
 VfsShim::Impl* disk_of(sqlite3_vfs* vfs) { return static_cast<VfsShim::Impl*>(vfs->pAppData); }

@@ -27,11 +27,11 @@ inline constexpr int kDiskOps = 7;
 
 struct DiskFault {
   DiskOp op = DiskOp::write;
-  std::uint64_t nth = 1;   // counted from the call of fail(), 1 is the next one
-  bool full = false;       // SQLITE_FULL, else the IOERR of the operation
-  bool for_ever = false;   // from the n-th on, else only the n-th
-  bool after = false;      // the operation happens all the same, and then it fails
-  std::string suffix;      // only files whose name ends so: "-wal", ".db", empty for all
+  std::uint64_t nth = 1;  // counted from the call of fail(), 1 is the next one
+  bool full = false;      // SQLITE_FULL, else the IOERR of the operation
+  bool for_ever = false;  // from the n-th on, else only the n-th
+  bool after = false;     // the operation happens all the same, and then it fails
+  std::string suffix;     // only files whose name ends so: "-wal", ".db", empty for all
 };
 
 enum class Loss {
@@ -65,7 +65,7 @@ class VfsShim {
   [[nodiscard]] std::uint64_t bytes_written() const;
   [[nodiscard]] std::string content(const std::string& path) const;  // as written, synced or not
   void put(const std::string& path, const std::string& content);     // a file from outside, durable
-  void wipe();  // an empty disk; handles of the old files are dead
+  void wipe();                                                       // an empty disk; handles of the old files are dead
   [[nodiscard]] bool exists(const std::string& path) const;
 
   struct Impl;

@@ -199,7 +199,8 @@ TEST_CASE("problems: every code that stands in the sources is in the table") {
   const std::string mark = "problem(\"";
   int found = 0;
   for (const char* folder : {"agent", "db", "web"}) {
-    for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(BIDE_SOURCE_DIR) + "/" + folder)) {
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(std::string(BIDE_SOURCE_DIR) + "/" + folder)) {
       if (file.path().extension() != ".cpp") continue;
       const std::string text = read_file(file.path());
       for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {

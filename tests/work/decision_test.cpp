@@ -17,7 +17,9 @@ using test::resolve_named;
 using test::Rig;
 using test::verdict;
 
-std::string decision_of(const std::string& resolution) { return json::string_member(resolution, "decision").value_or(""); }
+std::string decision_of(const std::string& resolution) {
+  return json::string_member(resolution, "decision").value_or("");
+}
 
 // One approval, then one effect with what was decided.
 struct Gated {
@@ -33,7 +35,8 @@ struct Gated {
     rig.drive();
   }
   int audit(const std::string& verdict, const std::string& by) {
-    return static_cast<int>(rig.number("SELECT count(*) FROM approvals_audit WHERE verdict = '" + verdict + "' AND decided_by = '" + by + "'"));
+    return static_cast<int>(rig.number("SELECT count(*) FROM approvals_audit WHERE verdict = '" + verdict +
+                                       "' AND decided_by = '" + by + "'"));
   }
   Rig rig;
   std::atomic<int> effects{0};

@@ -96,7 +96,8 @@ TEST_CASE("[N49] an answer and the suspension in one batch, in both orders") {
     const RunId run = rig.start("flow");
     std::jthread worker([&] { rig.drive(1); });
     const auto wait = see_wait(rig, run).value();
-    eventually([&] { return rig.journal(run).size() == 2 && rig.store->health().queued_jobs == 0; }, "both branches are there");
+    eventually([&] { return rig.journal(run).size() == 2 && rig.store->health().queued_jobs == 0; },
+               "both branches are there");
     db::Gate gate(*rig.store);
     std::jthread person;
     const auto decide = [&] { CHECK(verdict(rig.resolve(wait, kApproved)) == "resolved"); };
@@ -253,7 +254,8 @@ TEST_CASE("[N63] cancel and an answer both there: cancelled, in either order and
     const RunId run = rig.start("flow");
     std::jthread worker([&] { rig.drive(1); });
     const auto wait = see_wait(rig, run).value();
-    eventually([&] { return rig.journal(run).size() == 2 && rig.store->health().queued_jobs == 0; }, "both branches are there");
+    eventually([&] { return rig.journal(run).size() == 2 && rig.store->health().queued_jobs == 0; },
+               "both branches are there");
     std::string answered;
     {
       db::Gate gate(*rig.store);
@@ -288,14 +290,16 @@ TEST_CASE("[N63] cancel and an answer both there, and the attempt looks before t
     c.branches({
         [&](flow::Context& b) {
           b.approval("?");
-          return b.step("after", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
+          return b.step("after", kernel::Effect::pure,
+                        [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
         },
         [&](flow::Context& b) {
           b.step("hold", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) {
             wait_for(release);
             return std::string("1");
           });
-          return b.step("next", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
+          return b.step("next", kernel::Effect::non_idempotent,
+                        [&](const flow::EffectInfo&) { return ++after, std::string("1"); });
         },
     });
     return std::string("1");
@@ -341,7 +345,9 @@ TEST_CASE("[N92] native code with catch (...) around a wait: nothing of it runs 
         return std::string("1");
       });
     });
-    again([&] { c.step("pure", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++effects, std::string("1"); }); });
+    again([&] {
+      c.step("pure", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++effects, std::string("1"); });
+    });
     again([&] { c.approval("another?"); });
     again([&] { c.sleep(1); });
     again([&] { c.value("v", [&] { return ++effects, std::string("1"); }); });

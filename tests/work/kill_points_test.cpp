@@ -68,7 +68,9 @@ std::optional<Verdict> killed_at(DiskOp op, std::uint64_t nth, Loss loss, const 
     c.step("a", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++a, std::string("true"); });
     flow::StepOptions options;
     options.request = R"({"to":"b"})";
-    c.step("b", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return ++b, std::string("\"b\""); }, options);
+    c.step(
+        "b", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return ++b, std::string("\"b\""); },
+        options);
     c.step("c", kernel::Effect::pure, [&](const flow::EffectInfo&) { return ++c_effects, std::string("true"); });
     return std::string("\"end\"");
   });
@@ -248,7 +250,8 @@ TEST_CASE("[N72] killed anywhere around the question: one pending question after
   CHECK(points > 5);
 }
 
-TEST_CASE("[N87] two opposite decisions in one batch whose COMMIT fails: nobody is answered, one truth after the restart") {
+TEST_CASE(
+    "[N87] two opposite decisions in one batch whose COMMIT fails: nobody is answered, one truth after the restart") {
   int held_first = 0;
   int still_pending = 0;
   for (const Loss loss : {Loss::all, Loss::none}) {
@@ -257,7 +260,8 @@ TEST_CASE("[N87] two opposite decisions in one batch whose COMMIT fails: nobody 
     std::atomic<int> effects{0};
     t.rig.add("flow", [&](flow::Context& c) {
       const std::string answer = c.approval("?");
-      c.step("act", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return ++effects, std::string("1"); });
+      c.step("act", kernel::Effect::non_idempotent,
+             [&](const flow::EffectInfo&) { return ++effects, std::string("1"); });
       return answer;
     });
     const RunId run = t.rig.start("flow");
@@ -278,7 +282,8 @@ TEST_CASE("[N87] two opposite decisions in one batch whose COMMIT fails: nobody 
             ++faults;
           }
         });
-        eventually([&] { return t.rig.store->health().queued_jobs == static_cast<std::size_t>(i) + 1; }, "queued, ada first");
+        eventually([&] { return t.rig.store->health().queued_jobs == static_cast<std::size_t>(i) + 1; },
+                   "queued, ada first");
       }
       t.disk.fail({.op = DiskOp::sync, .suffix = "-wal"});
       gate.open();

@@ -164,7 +164,8 @@ TEST_CASE("[N70] abort: the step has failed, the run is cancelled, in the answer
 TEST_CASE("[N71] words that do not mean one of the three as a whole are not understood") {
   Doubt t;
   const auto wait = pending_wait(t.rig, t.run);
-  for (const std::string words : {"maybe", "it ran into trouble", "abortive", "", "ran ran", "run abort", "yes", "..", "ran!"}) {
+  for (const std::string words :
+       {"maybe", "it ran into trouble", "abortive", "", "ran ran", "run abort", "yes", "..", "ran!"}) {
     INFO(words);
     const auto outcome = t.rig.resolve(wait.id, R"({"answer":)" + json::quote(words) + "}");
     REQUIRE(verdict(outcome) == "not_understood");
@@ -177,7 +178,8 @@ TEST_CASE("[N71] words that do not mean one of the three as a whole are not unde
   CHECK(pending_wait(t.rig, t.run).id == wait.id);
   CHECK(t.rig.drive() == 0);
   CHECK(t.paid_ == 1);
-  CHECK(t.rig.number("SELECT count(*) FROM approvals_audit WHERE verdict = 'refused' AND why = 'not_understood'") == 11);
+  CHECK(t.rig.number("SELECT count(*) FROM approvals_audit WHERE verdict = 'refused' AND why = 'not_understood'") ==
+        11);
   CHECK(t.answer("  IT DIDN'T  ") == "resolved");
   t.rig.drive();
   CHECK(t.paid_ == 2);
@@ -188,8 +190,13 @@ TEST_CASE("[N71] each of the words that are understood") {
     std::string words;
     int paid;
   };
-  for (const Case& one : std::vector<Case>{{"ran", 1},        {"It ran", 1},      {"continue.", 1}, {"RUN", 2},
-                                           {"it did not", 2}, {"it did not run", 2}, {"run it", 2}}) {
+  for (const Case& one : std::vector<Case>{{"ran", 1},
+                                           {"It ran", 1},
+                                           {"continue.", 1},
+                                           {"RUN", 2},
+                                           {"it did not", 2},
+                                           {"it did not run", 2},
+                                           {"run it", 2}}) {
     INFO(one.words);
     Doubt t;
     CHECK(t.answer(one.words) == "resolved");

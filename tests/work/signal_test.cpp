@@ -11,12 +11,14 @@ using kernel::RunStatus;
 using test::Rig;
 using test::verdict;
 
-kernel::SignalOutcome send(Rig& rig, RunId run, const std::string& name, const std::string& payload, const std::string& dedupe_key) {
+kernel::SignalOutcome send(Rig& rig, RunId run, const std::string& name, const std::string& payload,
+                           const std::string& dedupe_key) {
   std::optional<kernel::SignalOutcome> result;
-  (void)rig.commands->signal(run, name, payload, dedupe_key, Rig::person(), std::nullopt, [&](const kernel::SignalOutcome& outcome) {
-    result = outcome;
-    return work::Answer{};
-  });
+  (void)rig.commands->signal(run, name, payload, dedupe_key, Rig::person(), std::nullopt,
+                             [&](const kernel::SignalOutcome& outcome) {
+                               result = outcome;
+                               return work::Answer{};
+                             });
   return *result;
 }
 
@@ -110,8 +112,9 @@ TEST_CASE("[A9] at most 10 000 signals of a name are unread") {
   rig.add("other", [](flow::Context& c) { return c.approval("?"); });
   const RunId run = rig.start("other");
   rig.drive();
-  rig.exec("INSERT INTO signals (run_id, name, payload, sent_by, created_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
-           "SELECT i + 1 FROM n WHERE i < 10000) SELECT 1, 'go', '1', 'ada', 0 FROM n");
+  rig.exec(
+      "INSERT INTO signals (run_id, name, payload, sent_by, created_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+      "SELECT i + 1 FROM n WHERE i < 10000) SELECT 1, 'go', '1', 'ada', 0 FROM n");
   CHECK(verdict(rig.signal(run, "go", "1")) == "too_many_signals");
   CHECK(verdict(rig.signal(run, "stop", "1")) == "sent");
   CHECK(rig.number("SELECT count(*) FROM signals") == 10'001);
