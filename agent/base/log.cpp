@@ -85,6 +85,7 @@ void set_level(Level least) {
     case Level::info: logger().set_level(spdlog::level::info); return;
     case Level::warn: logger().set_level(spdlog::level::warn); return;
     case Level::error: logger().set_level(spdlog::level::err); return;
+    case Level::off: logger().set_level(spdlog::level::off); return;
   }
 }
 

@@ -21,7 +21,7 @@ struct Field {
 };
 using Fields = std::initializer_list<Field>;
 
-enum class Level { debug, info, warn, error };
+enum class Level { debug, info, warn, error, off };
 void set_level(Level least);
 
 void debug(std::string_view name, Fields fields = {});

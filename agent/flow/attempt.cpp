@@ -1,6 +1,7 @@
 #include "agent/flow/attempt.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
@@ -262,7 +263,7 @@ void Attempt::refresh_locked(Guard& guard) {
   if (refused_.load()) close_locked(Closing::lease_lost);
   std::optional<kernel::RunRow> row;
   for (;;) {
-    changed_.wait(guard, [this] { return !suspending_; });
+    while (suspending_) wait_for_change(guard);
     if (!rung_.exchange(false)) return;
     guard.unlock();
     row = store_.read([&](db::ReadTx& tx) { return kernel::read_run(tx, fence_.run); });
@@ -343,6 +344,27 @@ void Attempt::branch_ended() {
   Guard guard(mutex_);
   --branches_;
   suspend_if_all_wait(guard);
+}
+
+void Attempt::run_branches(const std::vector<std::function<void()>>& branches) {
+  if (options_.pace != nullptr) return options_.pace->run(branches);
+  std::vector<std::jthread> threads;
+  threads.reserve(branches.size());
+  for (const auto& branch : branches) threads.emplace_back(branch);
+}
+
+void Attempt::wait_for_change(Guard& guard, DurationMs longest) {
+  if (options_.pace == nullptr) {
+    changed_.wait_for(guard, std::chrono::milliseconds(longest));
+    return;
+  }
+  struct Relock {
+    Guard& guard;
+    ~Relock() { guard.lock(); }
+  };
+  guard.unlock();
+  const Relock relock{guard};
+  options_.pace->wait(longest);
 }
 
 void Attempt::set_result(std::string result) {

@@ -18,6 +18,7 @@
 #include "agent/base/random.h"
 #include "agent/flow/ask.h"
 #include "agent/flow/journal.h"
+#include "agent/flow/pace.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/runs.h"
 #include "db/store.h"
@@ -33,6 +34,7 @@ struct AttemptOptions {
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;                                // of its token: who speaks for this attempt
   std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
+  Pace* pace = nullptr;               // tests
 };
 
 class Attempt : public std::enable_shared_from_this<Attempt> {
@@ -107,6 +109,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // Native branches: the gate suspends when all of them wait.
   void branch_began();
   void branch_ended();
+  // On threads of their own, or as the pace says; returns when all have ended.
+  void run_branches(const std::vector<std::function<void()>>& branches);
 
   // Verbs whose process hung up while they waited (programs: V1 turns that into the run's end).
   [[nodiscard]] int vanished() const;
@@ -152,6 +156,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome cancelled_outcome(Entry& entry);
   [[nodiscard]] kernel::StepIntent intent_of(const Entry& entry) const;
   // Runs a job of the store without the lock; waits and tries again while the disk is full or the file is locked [C4].
+  // The lock is given up meanwhile; may return before anything changed.
+  void wait_for_change(Guard& guard, DurationMs longest = 60'000);
   template <class Job>
   auto persist(Guard& guard, Job job, db::Purpose purpose = db::Purpose::normal);
 

@@ -17,6 +17,7 @@ auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
     ~Relock() { guard.lock(); }
   } relock{guard};
   for (;;) {
+    if (options_.pace != nullptr) options_.pace->before_write();
     try {
       return store_.write(job, purpose);
     } catch (const StorageFull&) {
@@ -25,7 +26,7 @@ auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
       if (closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
     }
     Guard waiting(mutex_);
-    changed_.wait_for(waiting, std::chrono::milliseconds(limits::kDiskProbeMs));
+    wait_for_change(waiting, limits::kDiskProbeMs);
   }
 }
 

@@ -83,7 +83,7 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
     if (entry.turn != turn) return Closed{Closing::open};  // a newer connection of the same verb has it
     if (entry.executing && !entry.probed) {
       if (!entry.starting) return execution_of(entry);
-      changed_.wait(guard);
+      wait_for_change(guard);
       continue;
     }
     if (closing_ != Closing::open || silent()) return closed_outcome(entry);
@@ -136,7 +136,7 @@ void Attempt::ride_intent(Entry& entry) {
 
 Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   while (executing_ >= limits::kStepsAtOnce && closing_ == Closing::open && !cancelled_) {
-    changed_.wait(guard);
+    wait_for_change(guard);
     refresh_locked(guard);
   }
   if (closing_ != Closing::open || cancelled_) return closed_outcome(entry);

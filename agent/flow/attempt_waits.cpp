@@ -179,7 +179,7 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
       longest = std::min<DurationMs>(
           longest, std::max<DurationMs>(
                        1, inline_wait ? std::min<DurationMs>(*until - store_.now(), 50) : *until - store_.now()));
-    changed_.wait_for(guard, std::chrono::milliseconds(longest));
+    wait_for_change(guard, longest);
   }
   return std::nullopt;
 }

@@ -190,23 +190,21 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
   std::exception_ptr fault;
   const std::string prefix = (branch_.empty() ? "" : branch_ + ".") + std::to_string(++forks_) + "-";
   for (std::size_t i = 0; i < functions.size(); ++i) attempt_.branch_began();
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < functions.size(); ++i) {
-      threads.emplace_back([&, i] {
-        try {
-          Context context(attempt_, random_, prefix + std::to_string(i + 1));
-          results[i] = functions[i](context);
-        } catch (...) {
-          errors[i] = std::current_exception();
-        }
-        end_branch(attempt_, errors[i]);
-      });
-    }
-    end_branch(attempt_, fault);  // the parent only joins
-    for (auto& thread : threads) thread.join();
-    attempt_.branch_began();
+  std::vector<std::function<void()>> branches;
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    branches.emplace_back([&, i] {
+      try {
+        Context context(attempt_, random_, prefix + std::to_string(i + 1));
+        results[i] = functions[i](context);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+      end_branch(attempt_, errors[i]);
+    });
   }
+  end_branch(attempt_, fault);  // the parent only joins
+  attempt_.run_branches(branches);
+  attempt_.branch_began();
   if (fault) std::rethrow_exception(fault);
   if (attempt_.closing() != Closing::open) throw AttemptClosed{attempt_.closing()};
   for (const auto& error : errors) {

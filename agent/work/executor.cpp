@@ -216,6 +216,7 @@ void Executor::drive(const kernel::Claimed& claimed) {
     }
     options.inline_sleep = options_.inline_sleep;
     options.settle_after = options_.settle_after;
+    options.pace = options_.pace;
     options.on_requeued = [this] { ring(); };
     attempt = std::make_shared<flow::Attempt>(store_, random_, fence, std::move(options));
     {

@@ -32,7 +32,8 @@ struct ExecutorOptions {
   DurationMs settle_after = limits::kSettleAfterMs;
   DurationMs abandon_after = limits::kAbandonMs;
   DurationMs shutdown_grace = limits::kShutdownGraceMs;
-  std::string owner;  // "local:<process uuid>"
+  std::string owner;           // "local:<process uuid>"
+  flow::Pace* pace = nullptr;  // tests
 };
 
 class Executor {

@@ -57,6 +57,8 @@ class Sweep {
   void start();
   void stop();  // closing: the duty that runs ends, later ones do not begin [W2]
   void ring();  // a bell: something may be due
+  // W1: in how long the next pass may find something by itself; until then only a bell calls for one.
+  [[nodiscard]] std::optional<DurationMs> until_next();
 
  private:
   struct Named {
@@ -69,7 +71,6 @@ class Sweep {
   std::int64_t redrive(const kernel::ClaimRules& rules);
   std::int64_t overdue(TimeMs now);
   void loop(std::stop_token stop);
-  [[nodiscard]] std::optional<DurationMs> until_next();
 
   db::Store& store_;
   Executor& executor_;

@@ -91,6 +91,8 @@ struct VfsShim::Impl {
   std::uint64_t given = 0;
   std::uint64_t capacity = 0;
   std::string reserve;
+  std::uint64_t power_left = 0;  // operations until it goes; 0: it stays
+  bool power_cut = false;
 
   [[nodiscard]] std::uint64_t used() const {
     std::uint64_t sum = 0;
@@ -103,6 +105,9 @@ struct VfsShim::Impl {
   // Counts the operation. Not SQLITE_OK: it fails with that.
   int meet(DiskOp op, const std::string& path) {
     ++counts[static_cast<std::size_t>(op)];
+    const bool changes = op == DiskOp::write || op == DiskOp::sync || op == DiskOp::truncate || op == DiskOp::remove;
+    if (changes && power_left > 0 && --power_left == 0) power_cut = true;
+    if (power_cut) return io_error(op);
     if (!armed || op != fault.op || !path.ends_with(fault.suffix)) return SQLITE_OK;
     ++seen;
     if (seen < fault.nth || (seen > fault.nth && !fault.for_ever)) return SQLITE_OK;

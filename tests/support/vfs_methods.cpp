@@ -20,7 +20,7 @@ Node& node_of(File* f) { return **f->node; }
 struct Operation {
   Operation(File* f, DiskOp op) : lock(f->disk->mutex) {
     code = node_of(f).dead ? io_error(op) : f->disk->meet(op, node_of(f).path);
-    skip = code != SQLITE_OK && (node_of(f).dead || !f->disk->fault.after);
+    skip = code != SQLITE_OK && (node_of(f).dead || f->disk->power_cut || !f->disk->fault.after);
   }
   std::lock_guard<std::mutex> lock;
   int code = SQLITE_OK;

@@ -48,8 +48,21 @@ std::uint64_t VfsShim::used() const {
   return impl_->used();
 }
 
+void VfsShim::cut_power_at(std::uint64_t nth) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->power_left = nth;
+  impl_->power_cut = false;
+}
+
+bool VfsShim::power_is_cut() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->power_cut;
+}
+
 void VfsShim::crash(Loss loss, std::uint64_t seed) {
   const std::lock_guard lock(impl_->mutex);
+  impl_->power_left = 0;
+  impl_->power_cut = false;
   for (auto& [path, node] : impl_->nodes) {
     auto after = std::make_shared<Node>();
     after->path = path;

@@ -59,6 +59,11 @@ class VfsShim {
   void limit(std::uint64_t bytes, const std::string& reserve = {});
   [[nodiscard]] std::uint64_t used() const;
 
+  // The power goes at the n-th operation that changes a file from now on (1 is the next): it and all later ones fail,
+  // until crash(). 0: not.
+  void cut_power_at(std::uint64_t nth);
+  [[nodiscard]] bool power_is_cut() const;
+
   void crash(Loss loss = Loss::all, std::uint64_t seed = 1);
 
   [[nodiscard]] std::uint64_t count(DiskOp op) const;  // operations since the start, failed ones too
