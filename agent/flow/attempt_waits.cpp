@@ -192,9 +192,13 @@ void Attempt::suspend_if_all_wait(Guard& guard) {
 
 void Attempt::suspend_locked(Guard& guard) {
   if (std::any_of(waiters_.begin(), waiters_.end(), [](const Waiter* w) { return !w->may_suspend; })) return;
-  std::vector<WaitId> pending;
+  kernel::Awaited awaited;
   for (const Waiter* waiter : waiters_) {
-    if (waiter->wait.valid()) pending.push_back(waiter->wait);
+    if (waiter->wait.valid()) {
+      awaited.waits.push_back(waiter->wait);
+    } else {
+      awaited.retries.push_back(waiter->entry->row.id);
+    }
   }
   suspending_ = true;
   struct Over {
@@ -204,7 +208,7 @@ void Attempt::suspend_locked(Guard& guard) {
       attempt.changed_.notify_all();
     }
   } over{*this};
-  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, pending, tx.now()); });
+  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, awaited, tx.now()); });
   if (std::holds_alternative<kernel::GoOn>(outcome)) {
     rung_.store(true);
     ++changes_;

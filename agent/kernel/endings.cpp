@@ -8,33 +8,39 @@
 namespace bide::kernel {
 namespace {
 
-// Whether an answer, a due timer or a due retry is there for a run that wants to be suspended.
-bool something_settled(db::ReadTx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now) {
-  for (const WaitId wait : pending) {
+// What a run that wants to be suspended waits for: whether an answer, a due timer or a due retry is there, and when
+// time brings the first of them.
+struct Outlook {
+  bool settled = false;
+  std::optional<TimeMs> wakes_at;
+
+  void at(TimeMs due, TimeMs now) {
+    if (due <= now) settled = true;
+    wakes_at = wakes_at ? std::min(*wakes_at, due) : due;
+  }
+};
+
+Outlook look_at(db::ReadTx& tx, const Awaited& awaited, TimeMs now) {
+  Outlook outlook;
+  for (const WaitId wait : awaited.waits) {
     db::Query q(tx, "SELECT status, kind, resolve_by FROM waits WHERE id = ?");
     q.bind(wait);
-    if (!q.next() || q.text(0) != "pending") return true;
-    const auto deadline = q.maybe_integer(2);
-    if (q.text(1) == "timer" && deadline && *deadline <= now) return true;
+    if (!q.next() || q.text(0) != "pending") {
+      outlook.settled = true;
+    } else if (const auto deadline = q.maybe_integer(2); deadline && q.text(1) == "timer") {
+      outlook.at(*deadline, now);
+    }
   }
-  db::Query q(
-      tx, "SELECT 1 FROM steps WHERE run_id = ? AND status = 'pending' AND kind = 'step' AND not_before <= ? LIMIT 1");
-  q.bind(fence.run, now);
-  return q.next();
-}
-
-std::optional<TimeMs> wakes_at(db::ReadTx& tx, RunId run) {
-  std::optional<TimeMs> at;
-  const auto take = [&at](std::optional<TimeMs> t) {
-    if (t) at = at ? std::min(*at, *t) : *t;
-  };
-  {
-    db::Query q(tx, "SELECT min(resolve_by) FROM waits WHERE run_id = ? AND status = 'pending' AND kind = 'timer'");
-    take(q.bind(run).one().maybe_integer(0));
+  for (const StepId step : awaited.retries) {
+    db::Query q(tx, "SELECT status, not_before FROM steps WHERE id = ?");
+    q.bind(step);
+    if (!q.next() || q.text(0) != "pending") {
+      outlook.settled = true;
+    } else {
+      outlook.at(q.integer(1), now);
+    }
   }
-  db::Query q(tx, "SELECT min(not_before) FROM steps WHERE run_id = ? AND status = 'pending'");
-  take(q.bind(run).one().maybe_integer(0));
-  return at;
+  return outlook;
 }
 
 void close_open_steps(db::Tx& tx, RunId run, TimeMs now) {
@@ -52,15 +58,16 @@ std::string outcome_payload(const char* member, std::string_view raw) {
 
 }  // namespace
 
-SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending, TimeMs now) {
+SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaited, TimeMs now) {
   db::Query q(
       tx,
       "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
   if (!q.next()) return LeaseLost{};
   if (!q.null(0) || !q.null(1)) return GoOn{};
-  if (something_settled(tx, fence, pending, now)) return GoOn{};
-  const auto at = wakes_at(tx, fence.run);
+  const Outlook outlook = look_at(tx, awaited, now);
+  if (outlook.settled) return GoOn{};
+  const auto at = outlook.wakes_at;
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = ?2, run_at = coalesce(?3, run_at), owner = NULL, lease_until = NULL, "

@@ -20,9 +20,13 @@ struct Suspended {
 };
 struct GoOn {};  // a wait that the attempt believes pending is settled, a timer or retry is due, or a cancel came
 using SuspendOutcome = std::variant<Suspended, GoOn, LeaseLost>;
-// `pending`: the waits that the attempt believes pending.
-[[nodiscard]] SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const std::vector<WaitId>& pending,
-                                         TimeMs now);
+// What the attempt waits for. Of this only: an open entry that its code has not come to (again) wakes nobody, or the
+// run would be woken for it over and over.
+struct Awaited {
+  std::vector<WaitId> waits;    // believed pending
+  std::vector<StepId> retries;  // steps that are pending until their not_before
+};
+[[nodiscard]] SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaited, TimeMs now);
 
 // The end that the code asks for. Under the cancel flag it ends cancelled [X1]. Open waits are cancelled.
 struct Finish {
