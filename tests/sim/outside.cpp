@@ -1,0 +1,201 @@
+// What the code of the runs does: it plays its plan, and the effects of its steps happen out here.
+#include <algorithm>
+
+#include "agent/base/json.h"
+#include "agent/base/limits.h"
+#include "tests/sim/world.h"
+
+namespace bide::sim {
+namespace {
+
+// An attempt that is in the code. One that ends with its process stays in the table: it was interrupted.
+struct Driven {
+  Driven(std::map<std::int64_t, int>& all, RunId id, const Process& in) : runs(all), run(id.value), process(in) {
+    ++runs[run];
+  }
+  ~Driven() {
+    if (!process.dead()) --runs[run];
+  }
+  std::map<std::int64_t, int>& runs;
+  const std::int64_t run;
+  const Process& process;
+};
+
+struct PlanFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace
+
+std::string World::code(flow::Context& context) {
+  const Driven driven(driven_, context.run(), *process_);
+  RunOutside& outside = ledger_.runs[context.run().value];
+  if (outside.plan.ops.empty()) {
+    outside.plan = make_plan(static_cast<std::uint64_t>(json::int_member(context.input(), "plan").value_or(0)));
+  }
+  play(context, outside.plan.ops);
+  if (outside.plan.fails_at_end) throw PlanFailed("the plan ends so");
+  return "\"played\"";
+}
+
+void World::play(flow::Context& context, const std::vector<Op>& ops) {
+  for (const Op& op : ops) {
+    if (chance_.one_in(4)) fibers_.yield();
+    try {
+      play_one(context, op);
+    } catch (const flow::StepFailed& failed) {
+      ledger_.saw(context.run(), op, "failed " + json::string_member(failed.error, "code").value_or("?"));
+      ledger_.counts.add("failures seen");
+      if (!op.tolerant) throw;
+    }
+  }
+}
+
+void World::play_one(flow::Context& context, const Op& op) {
+  const RunId run = context.run();
+  switch (op.kind) {
+    case OpKind::step: ledger_.saw(run, op, play_step(context, op)); return;
+    case OpKind::approval: {
+      flow::ApprovalOptions options;
+      options.name = op.name;
+      options.timeout = op.expires;
+      if (op.has_fallback && op.expires) options.fallback = "denied";
+      options.quorum = op.quorum;
+      options.policy = op.policy;
+      const std::string result = context.approval("May " + op.name + " go on?", options);
+      check_answer(run, op, result);
+      ledger_.saw(run, op, result);
+      return;
+    }
+    case OpKind::question: {
+      flow::QuestionOptions options;
+      options.name = op.name;
+      options.options = {"red", "green", "blue"};
+      options.timeout = op.expires;
+      if (op.has_fallback && op.expires) options.fallback = "\"blue\"";
+      const std::string result = context.question("Which colour?", options);
+      check_answer(run, op, result);
+      ledger_.saw(run, op, result);
+      return;
+    }
+    case OpKind::signal: ledger_.saw_signal(run, op, context.signal(op.name, op.expires)); return;
+    case OpKind::sleep: {
+      const TimeMs asked = asked_at_.emplace(std::pair(run.value, op.index), true_).first->second;
+      const std::int64_t jumps = clock_jumps_;
+      context.sleep(op.length);
+      ledger_.saw(run, op, "slept");
+      ledger_.counts.add("sleeps");
+      if (jumps == 0 && clock_jumps_ == 0 && true_ - asked < op.length - 1'000)
+        violated("I7", op.name + " of run " + std::to_string(run.value) + " woke " +
+                           std::to_string(op.length - (true_ - asked)) + " ms too early");
+      return;
+    }
+    case OpKind::value:
+      ledger_.saw(run, op, context.value(op.name, [this] { return std::to_string(chance_.below(1'000'000)); }));
+      return;
+    case OpKind::branches: {
+      std::vector<std::function<std::string(flow::Context&)>> functions;
+      for (const auto& branch : op.branches) {
+        functions.emplace_back([this, &branch](flow::Context& inner) {
+          play(inner, branch);
+          return std::string("null");
+        });
+      }
+      (void)context.branches(functions);
+      ledger_.counts.add("branches");
+      return;
+    }
+  }
+}
+
+std::string World::play_step(flow::Context& context, const Op& op) {
+  const RunId run = context.run();
+  flow::StepOptions options;
+  options.request = "{\"op\":" + std::to_string(op.index) + "}";
+  options.retries = op.retries;
+  options.backoff = op.backoff;
+  options.timeout = op.timeout;
+  if (op.assumes) options.assume = "\"assumed\"";
+  if (op.probe != ProbeKind::none) options.probe = [this, run, &op](const flow::EffectInfo&) { return probe(run, op); };
+  const std::string result = context.step(
+      op.name, op.effect, [this, run, &op](const flow::EffectInfo& info) { return execute(run, op, info); }, options);
+  const Effect& effect = ledger_.effect(run, op);
+  const bool said = effect.said_ran && (result == R"({"assumed":true})" || result == "\"assumed\"");
+  if (result != result_of(effect) && !said)
+    violated("I1", op.name + " of run " + std::to_string(run.value) + " gave " + result + ", which it never returned");
+  if (op.effect != kernel::Effect::pure && effect.applied == 0)
+    violated("I2", op.name + " of run " + std::to_string(run.value) + " is completed and never happened");
+  return result;
+}
+
+std::string World::execute(RunId run, const Op& op, const flow::EffectInfo& info) {
+  Effect& effect = ledger_.effect(run, op);
+  std::int64_t failures = 0;
+  bool intent = false;
+  process_->store->read([&](db::ReadTx& tx) {
+    db::Query q(tx, "SELECT failures, status FROM steps WHERE run_id = ? AND name = ?");
+    q.bind(run, op.name);
+    if (!q.next()) return;
+    failures = q.integer(0);
+    intent = q.text(1) == "started";
+  });
+  if (op.effect == kernel::Effect::non_idempotent && !intent)
+    violated("I3", op.name + " of run " + std::to_string(run.value) + " begins before its intent is in the file");
+  const std::size_t n = ledger_.begin(effect, info.idempotency_key, failures, true_);
+  fibers_.touch();
+  const BootMs begin = clock_.boot_ms();
+  const DurationMs takes = op.hangs && n == 0 ? op.timeout + limits::kAbandonMs + 20'000 : op.takes;
+  const DurationMs before = static_cast<DurationMs>(chance_.below(static_cast<std::uint64_t>(takes) + 1));
+  if (takes > 0) {
+    fibers_.rest_until(begin + before);
+  } else if (chance_.one_in(2)) {
+    fibers_.yield();
+  }
+  if (static_cast<int>(n) < op.fails) {
+    effect.executions[n].ending = Ending::threw;
+    ledger_.counts.add("failures");
+    if (op.final_failure) throw flow::Final("final, as planned");
+    throw std::runtime_error("as planned");
+  }
+  ledger_.apply(effect, n);
+  ledger_.counts.add("effects");
+  if (takes > 0) {
+    fibers_.rest_until(begin + takes);
+  } else if (chance_.one_in(2)) {
+    fibers_.yield();
+  }
+  effect.executions[n].ending = Ending::returned;
+  return result_of(effect);
+}
+
+flow::ProbeAnswer World::probe(RunId run, const Op& op) {
+  Effect& effect = ledger_.effect(run, op);
+  ledger_.counts.add("probes");
+  if (chance_.one_in(2)) fibers_.yield();
+  if (op.probe == ProbeKind::blind || effect.running()) {
+    if (chance_.one_in(3)) throw std::runtime_error("the probe fails");
+    return {};
+  }
+  if (effect.applied > 0) {
+    effect.said_ran = true;
+    return {flow::ProbeVerdict::ran, result_of(effect)};
+  }
+  ++effect.licences;
+  return {flow::ProbeVerdict::did_not_run, "null"};
+}
+
+// What the code is given is what somebody was told, byte for byte [I4].
+void World::check_answer(RunId run, const Op& op, const std::string& result) {
+  std::int64_t wait = 0;
+  process_->store->read([&](db::ReadTx& tx) {
+    db::Query q(tx, "SELECT id FROM waits WHERE run_id = ? AND name = ? ORDER BY id DESC LIMIT 1");
+    if (q.bind(run, op.name).next()) wait = q.integer(0);
+  });
+  const auto told = ledger_.told.find(wait);
+  if (told == ledger_.told.end()) return;
+  if (told->second.resolution != result)
+    violated("I4", "wait " + std::to_string(wait) + " was acknowledged as " + told->second.resolution +
+                       ", the code was given " + result);
+}
+
+}  // namespace bide::sim

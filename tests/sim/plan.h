@@ -1,0 +1,51 @@
+// Plan: a random workflow, made from one number: the same number gives the same code in every attempt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/time.h"
+#include "agent/kernel/states.h"
+
+namespace bide::sim {
+
+enum class OpKind { step, approval, question, signal, sleep, value, branches };
+enum class ProbeKind { none, truthful, blind };  // blind: cannot tell, or throws
+
+struct Op {
+  OpKind kind = OpKind::step;
+  int index = 0;  // unique in the plan; names are made of it
+  std::string name;
+  // step
+  kernel::Effect effect = kernel::Effect::pure;
+  std::optional<int> retries;
+  DurationMs backoff = 0;
+  DurationMs timeout = 0;
+  DurationMs takes = 0;
+  bool hangs = false;  // the first execution takes longer than timeout and grace
+  int fails = 0;       // so many executions fail at first
+  bool final_failure = false;
+  ProbeKind probe = ProbeKind::none;
+  bool assumes = false;
+  // waits
+  std::optional<DurationMs> expires;
+  bool has_fallback = false;
+  int quorum = 1;
+  std::string policy = "any";
+  DurationMs length = 0;
+  bool tolerant = false;  // the code catches the failure and goes on
+  std::vector<std::vector<Op>> branches;
+};
+
+struct Plan {
+  std::vector<Op> ops;
+  bool fails_at_end = false;  // the code throws after its last operation
+};
+
+[[nodiscard]] Plan make_plan(std::uint64_t seed);
+// The operation of that index, wherever it stands.
+[[nodiscard]] const Op* find_op(const std::vector<Op>& ops, int index);
+
+}  // namespace bide::sim

@@ -1,0 +1,129 @@
+// World: one seed's life of an agent, its users, its disk and its clocks. run() plays it to its end and reports; the
+// same seed plays the same life.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/chance.h"
+#include "tests/sim/fibers.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/process.h"
+
+namespace bide::sim {
+
+struct WorldOptions {
+  std::uint64_t seed = 1;
+  int hours = 24;          // virtual
+  std::int64_t acts = -1;  // mishaps and operators come to an end after so many acts; -1: with the hours
+  std::string directory;   // real, kept from seed to seed
+  std::string disk_name;   // of the VFS: one a thread
+  std::string empty_file;  // a freshly migrated bide.db
+  std::string keep_in;     // the file is copied there at the end, or when something was violated
+  bool tell = false;       // each act on stderr
+};
+
+struct Report {
+  std::optional<Violation> violation;
+  std::int64_t acts = 0;
+  std::string digest;
+  Counts counts;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options);
+  ~World();
+  Report run();
+
+ private:
+  // world.cpp: time, and what happens in it
+  void act();
+  void next_moment();
+  void live();
+  void bring_to_an_end();
+  void start_process();
+  void crash();
+  void mishap();
+  void step_clock();
+  void tell(const std::string& what);
+  void say(const std::string& what) {
+    if (options_.tell) tell(what);
+  }
+
+  // outside.cpp: what the workflows' code does
+  std::string code(flow::Context& context);
+  void play(flow::Context& context, const std::vector<Op>& ops);
+  void play_one(flow::Context& context, const Op& op);
+  std::string play_step(flow::Context& context, const Op& op);
+  std::string execute(RunId run, const Op& op, const flow::EffectInfo& info);
+  flow::ProbeAnswer probe(RunId run, const Op& op);
+  void check_answer(RunId run, const Op& op, const std::string& result);
+
+  // operators.cpp: people and apps
+  void operate();
+  void start_run();
+  void decide(bool truly);
+  void answer_doubt(const kernel::WaitRow& wait);
+  void send_signal(bool wanted);
+  void cancel();
+  void retry();
+  void again();
+  std::vector<RunId> live_runs();
+  std::optional<work::Answer> told(const std::variant<work::Answer, Problem>& answer);
+
+  // invariants.cpp
+  void check();        // cheap: after every act
+  void check_whole();  // all rows
+  void check_end();
+  void compare_rows();
+
+  const WorldOptions options_;
+  Chance chance_;        // the world's
+  Chance agent_chance_;  // the agent's
+  test::FakeClock clock_;
+  test::VfsShim disk_;
+  Fibers fibers_;
+  Ledger ledger_;
+  std::unique_ptr<Process> process_;
+
+  std::int64_t acts_ = 0;
+  TimeMs true_ = 0;  // real time since the world began: no clock shows it
+  BootMs boot_base_ = 0;
+  TimeMs wall_base_ = 0;
+  TimeMs end_ = 0;
+  int generation_ = 0;
+  int started_ = 0;
+  TimeMs operator_at_ = 0;
+  TimeMs mishap_at_ = 0;
+  bool faults_ = true;
+  std::map<std::int64_t, int> driven_;                       // runs whose code is being executed
+  std::map<std::pair<std::int64_t, int>, TimeMs> asked_at_;  // true time of a sleep's first asking
+  std::int64_t clock_jumps_ = 0;
+
+  struct Command {  // the last one with an Idempotency-Key, and its answer
+    kernel::CommandKey key;
+    RunId run;
+    std::string name, payload;
+    std::optional<std::string> answer;
+  };
+  std::optional<Command> last_command_;
+
+  // The file as it was looked at last: what is settled stays as it is.
+  struct RunSeen {
+    std::string status;
+    std::int64_t epoch = 0;
+    std::string end;
+  };
+  std::map<std::int64_t, RunSeen> runs_seen_;
+  std::map<std::int64_t, std::string> steps_seen_;
+  std::map<std::int64_t, std::string> waits_seen_;
+  std::int64_t events_seen_ = 0;
+};
+
+}  // namespace bide::sim
