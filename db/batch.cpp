@@ -8,6 +8,8 @@ namespace {
 
 // The batch cannot go on: thrown between run_job and run.
 struct BatchDead {};
+// A job threw in a batch without savepoints.
+struct RunAgain {};
 
 }  // namespace
 
@@ -17,6 +19,19 @@ BatchRunner::BatchRunner(Connection& connection, Clock& clock, StoreClock& store
 }
 
 BatchRunner::End BatchRunner::run(const std::vector<Job*>& jobs) {
+  const IdCounters::Values ids = scope_.counters.values();
+  try {
+    // A savepoint costs a copy of each page that its job is the first to touch, and hardly a job throws. A job alone
+    // never needs one: its transaction is one.
+    return run(jobs, jobs.size() == 1 ? Each::alone : Each::bare);
+  } catch (const RunAgain&) {
+  }
+  connection_.rollback();
+  scope_.counters.give_back(ids);
+  return run(jobs, Each::savepoint);
+}
+
+BatchRunner::End BatchRunner::run(const std::vector<Job*>& jobs, Each each) {
   scope_.bells.clear();
   why_ = {};
   connection_.forget_trouble();
@@ -26,12 +41,13 @@ BatchRunner::End BatchRunner::run(const std::vector<Job*>& jobs) {
     look_for_foreign_writer();
     const TimeMs now = store_clock_.now();
     const std::int64_t changes = connection_.changes();
-    // A job alone needs no savepoint: its transaction is one.
-    for (Job* job : jobs) run_job(*job, now, jobs.size() == 1);
+    for (Job* job : jobs) run_job(*job, now, each);
     if (connection_.autocommit()) return End::committed;  // the only job failed and rolled everything back
     if (connection_.changes() != changes) write_clock_mark(now);
     connection_.commit();
     return End::committed;
+  } catch (const RunAgain&) {
+    throw;
   } catch (const BatchDead&) {
   } catch (...) {
     why_ = ErrorValue::current();
@@ -45,11 +61,11 @@ BatchRunner::End BatchRunner::run(const std::vector<Job*>& jobs) {
   return end;
 }
 
-void BatchRunner::run_job(Job& job, TimeMs now, bool alone) {
+void BatchRunner::run_job(Job& job, TimeMs now, Each each) {
   const IdCounters::Values ids = scope_.counters.values();
   const std::size_t bells = scope_.bells.size();
   job.error = {};
-  if (!alone) connection_.mark();
+  if (each == Each::savepoint) connection_.mark();
   try {
     Tx tx(connection_, scope_, now);
     (*job.work)(tx);
@@ -63,12 +79,13 @@ void BatchRunner::run_job(Job& job, TimeMs now, bool alone) {
     throw BatchDead();
   }
   if (!job.error) {
-    if (!alone) connection_.keep();
+    if (each == Each::savepoint) connection_.keep();
     return;
   }
+  if (each == Each::bare) throw RunAgain();
   scope_.counters.give_back(ids);
   scope_.bells.resize(bells);
-  if (alone) {
+  if (each == Each::alone) {
     connection_.rollback();
   } else {
     connection_.undo();

@@ -1,10 +1,13 @@
-// Job: what somebody asked the writer to do. BatchRunner: runs jobs, each in a savepoint, in one transaction.
+// Job: what somebody asked the writer to do. BatchRunner: runs jobs in one transaction, each as if in a savepoint of
+// its own: a batch in which one throws is rolled back and run again, with savepoints.
 // The writer's thread only (inline: under the store's mutex).
 // Failures: what a job throws stays in its job, unless it is the storage's: then the whole batch is rolled back and
 // End says why. Nothing is answered here: answers come after the COMMIT, from the Writer [C2].
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +28,8 @@ struct Job {
   const std::function<void(Tx&)>* work = nullptr;
   Purpose purpose = Purpose::normal;
   bool rides = false;
-  ErrorValue error;  // none: it committed
+  std::shared_ptr<const std::atomic<bool>> needless;  // of a rider: true when it is taken: it is not run
+  ErrorValue error;                                   // none: it committed
   Parker* parker = nullptr;
   Job* follower = nullptr;  // answered by this one's caller: the writer does not wake them all itself
   std::function<void(Tx&)> own_work;
@@ -53,7 +57,9 @@ class BatchRunner {
   void load_counters() { scope_.counters.load(connection_); }
 
  private:
-  void run_job(Job& job, TimeMs now, bool alone);
+  enum class Each { alone, bare, savepoint };
+  End run(const std::vector<Job*>& jobs, Each each);
+  void run_job(Job& job, TimeMs now, Each each);
   void look_for_foreign_writer();
   void write_clock_mark(TimeMs now);
   End end_of_failure();

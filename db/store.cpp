@@ -112,11 +112,13 @@ void Store::submit(std::function<void(Tx&)> job, std::function<void(const std::o
   impl_->writer.add(*mine);
 }
 
-void Store::ride(std::function<void(Tx&)> job, std::function<void(const std::optional<std::string>&)> done) {
+void Store::ride(std::function<void(Tx&)> job, std::function<void(const std::optional<std::string>&)> done,
+                 std::shared_ptr<const std::atomic<bool>> needless) {
   auto* mine = new Job;
   mine->own_work = std::move(job);
   mine->work = &mine->own_work;
   mine->rides = true;
+  mine->needless = std::move(needless);
   mine->done = std::move(done);
   impl_->writer.add(*mine);
 }

@@ -1,7 +1,7 @@
 // Store: the one writer of the file, with group commit, and a pool of read-only connections.
 //
 // Threads: any thread may call write, submit, ride and read. Threaded: one writer thread takes what queued while the
-// last sync ran, runs each job in a savepoint of its own, commits once, then hands over what the jobs yielded, in
+// last sync ran, runs each job as if in a savepoint of its own, commits once, then hands over what the jobs yielded, in
 // order, and rings their bells [C2]. Inline (tests, simulator): the caller's thread does the same for one job.
 // Failures: what a job throws is thrown to its caller after the batch's COMMIT; the job alone rolls back. If the
 // COMMIT fails nobody is answered with success: StorageFault to all, sticky, and on_fatal is called [C4]. Disk full:
@@ -9,6 +9,7 @@
 // Ownership: the Store owns its connections and the lock file; the Clock must outlive it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -66,9 +67,9 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   // Runs `job(Tx&)` and returns what it returned, after the COMMIT. Must not be called from a job or a bell (Bug).
-  // A job may run twice (a batch that met a full disk is rolled back and its decisions run again on the reserve):
-  // it leaves what it captured as it found it. Other exceptions than those of base/errors.h arrive as
-  // std::runtime_error with their text.
+  // A job may run twice (a batch in which another threw, or that met a full disk, is rolled back and run again): what
+  // it does outside of the transaction must bear that, and it leaves what it captured as it found it. Other exceptions
+  // than those of base/errors.h arrive as std::runtime_error with their text.
   template <class Job>
   auto write(Job job, Purpose purpose = Purpose::normal) -> std::invoke_result_t<Job, Tx&> {
     using Result = std::invoke_result_t<Job, Tx&>;
@@ -86,7 +87,10 @@ class Store {
               Purpose purpose = Purpose::normal);
   // Queues a job that rides: it starts no commit of its own before limits::kRiderMs have passed, but goes along
   // with the next batch [J1]. Inline: runs with the next write, or at flush_riders(). `done` as in submit.
-  void ride(std::function<void(Tx&)> job, std::function<void(const std::optional<std::string>& error)> done);
+  // `needless`, when true as its batch is taken: the job is not run (a later one carries what it was to write) and
+  // `done` is called as if it had committed.
+  void ride(std::function<void(Tx&)> job, std::function<void(const std::optional<std::string>& error)> done,
+            std::shared_ptr<const std::atomic<bool>> needless = nullptr);
   // Commits the riders that are queued (inline: at once; threaded: wakes the writer and waits).
   void flush_riders();
 

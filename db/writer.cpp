@@ -6,6 +6,7 @@
 
 #include "agent/base/limits.h"
 #include "agent/base/log.h"
+#include "agent/base/thread_name.h"
 
 namespace bide::db {
 namespace {
@@ -86,6 +87,7 @@ void Writer::close() {
 }
 
 void Writer::thread_main() {
+  name_thread("bide-writer");
   running_in_ = std::this_thread::get_id();
   for (;;) {
     switch (wait_for_work()) {
@@ -139,6 +141,7 @@ DurationMs Writer::until_timer(BootMs now) const {
 
 void Writer::take_batch() {
   batch_.clear();
+  Job* needless = nullptr;
   {
     Lock lock(mutex_);
     while (head_ != nullptr && batch_.size() < limits::kBatchJobs) {
@@ -146,11 +149,16 @@ void Writer::take_batch() {
       head_ = job->next;
       --queued_;
       if (!job->rides) --urgent_;
-      batch_.push_back(job);
+      if (job->needless && job->needless->load()) {
+        job->next = std::exchange(needless, job);
+      } else {
+        batch_.push_back(job);
+      }
     }
     if (head_ == nullptr) tail_ = &head_;
   }
   room_.notify_all();
+  while (needless != nullptr) answer(*std::exchange(needless, needless->next));
 }
 
 void Writer::process() {

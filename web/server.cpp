@@ -6,6 +6,7 @@
 
 #include "agent/base/errors.h"
 #include "agent/base/log.h"
+#include "agent/base/thread_name.h"
 #include "web/problem.h"
 #include "web/reactor.h"
 #include "web/task_queue.h"
@@ -87,7 +88,10 @@ class Server::Impl final : public Desk {
     const ReactorBounds bounds{options_.head_ms, options_.body_ms,   options_.write_ms,
                                options_.idle_ms, options_.linger_ms, options_.connections};
     reactor_ = std::make_unique<Reactor>(*this, clock_, bounds, std::move(listeners_), options_.hosts);
-    thread_ = std::thread([this] { reactor_->run(); });
+    thread_ = std::thread([this] {
+      name_thread("bide-reactor");
+      reactor_->run();
+    });
   }
 
   void stop() {

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "agent/base/thread_name.h"
+
 namespace bide::web {
 
 TaskQueue::TaskQueue(int threads, std::size_t queued, std::chrono::milliseconds linger)
@@ -38,6 +40,7 @@ bool TaskQueue::try_run(std::function<void()> task) {
 }
 
 void TaskQueue::work(Threads::iterator self) NO_THREAD_SAFETY_ANALYSIS {
+  name_thread("bide-http");
   std::unique_lock lock(mutex_);
   while (true) {
     const bool found = work_to_do_.wait_for(lock, linger_, [this] { return closed_ || !tasks_.empty(); });

@@ -41,8 +41,7 @@ Loaded load(db::ReadTx& tx, RunId id) {
   if (!row) throw Bug("attempt: the claimed run is not there");
   loaded.run = std::move(*row);
   loaded.journal = kernel::load_journal(tx, id);
-  db::Query q(tx, "SELECT redrive_at IS NOT NULL FROM runs WHERE id = ?");
-  loaded.marks = loaded.run.recoveries > 0 || q.bind(id).one().integer(0) != 0;
+  loaded.marks = loaded.run.recoveries > 0 || loaded.run.redriven;
   return loaded;
 }
 

@@ -119,8 +119,7 @@ void Attempt::ride_intent(Entry& entry) {
   entry.superseded = superseded;
   const bool reset = std::exchange(reset_marks_, false);
   store_.ride(
-      [fence = fence_, intent = intent_of(entry), superseded, refused, reset](db::Tx& tx) {
-        if (superseded->load()) return;
+      [fence = fence_, intent = intent_of(entry), refused, reset](db::Tx& tx) {
         if (std::holds_alternative<kernel::LeaseLost>(kernel::write_intent(tx, fence, intent, reset, tx.now())))
           refused->store(true);
       },
@@ -283,16 +282,13 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
     return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (entry->superseded) entry->superseded->store(true);
   kernel::Completion done{intent_of(*entry), entry->row.id, std::string(result), usage};
-  bool flagged = false;
-  const auto outcome = persist(guard, [&](db::Tx& tx) {
-    flagged = kernel::cancel_asked(tx, fence_);
-    return kernel::complete_step(tx, fence_, done, tx.now());
-  });
+  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::complete_step(tx, fence_, done, tx.now()); });
   stop_executing(*entry);
   if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
-  entry->row.id = std::get<kernel::Recorded>(outcome).step;
+  const auto& recorded = std::get<kernel::Recorded>(outcome);
+  entry->row.id = recorded.step;
   Outcome settled = settle(*entry, std::string(result));
-  if (flagged && options_.style == Style::program) return cancelled_outcome(*entry);
+  if (recorded.cancel_asked && options_.style == Style::program) return cancelled_outcome(*entry);
   return silent() ? closed_outcome(*entry) : std::move(settled);
 }
 

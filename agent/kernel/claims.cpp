@@ -12,10 +12,12 @@ namespace {
 
 struct Candidate {
   RunId run;
+  VersionId pinned;
   VersionId version;  // as which it would run
   bool cancelled = false;
   std::int64_t priority = 0;
   TimeMs run_at = 0;
+  std::int64_t epoch = 0;
 
   [[nodiscard]] bool before(const Candidate& other) const {
     if (cancelled != other.cancelled) return cancelled;
@@ -53,42 +55,50 @@ std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId a
     if (!priority) return std::nullopt;
     db::Query q(
         tx,
-        "SELECT id, run_at FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
+        "SELECT id, run_at, epoch FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = "
+        "?1 "
         "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
         "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 1");
     q.bind(pinned, *priority, now, limits::kCrashLoopAlone, suspects);
-    if (q.next()) return Candidate{RunId(q.integer(0)), as, false, *priority, q.integer(1)};
+    if (q.next()) return Candidate{RunId(q.integer(0)), pinned, as, false, *priority, q.integer(1), q.integer(2)};
   }
 }
 
 std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules, TimeMs now) {
   db::Query q(
       tx,
-      "SELECT id, run_at, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS NOT NULL "
+      "SELECT id, run_at, epoch, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS "
+      "NOT NULL "
       "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.run_id = r.id AND p.status <> 'stopped' "
       "AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 100");
   q.bind(now);
   while (q.next()) {
-    const VersionId as = rules.known(VersionId(q.integer(2)));
-    if (as.valid()) return Candidate{RunId(q.integer(0)), as, true, 0, q.integer(1)};
+    const VersionId pinned(q.integer(3));
+    const VersionId as = rules.known(pinned);
+    if (as.valid()) return Candidate{RunId(q.integer(0)), pinned, as, true, 0, q.integer(1), q.integer(2)};
   }
   return std::nullopt;
 }
 
 Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs now) {
+  const Claimed claimed{best.run, best.epoch + 1, best.version};
   const int changed =
       db::Query(tx,
-                "UPDATE runs SET status = 'running', epoch = epoch + 1, owner = ?2, reason = NULL, "
-                "workflow_version_id = ?3, started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued'")
-          .bind(best.run, rules.owner, best.version, now)
+                "UPDATE runs SET status = 'running', epoch = ?5, owner = ?2, reason = NULL, workflow_version_id = ?3, "
+                "started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued' AND epoch = ?5 - 1")
+          .bind(best.run, rules.owner, best.version, now, claimed.epoch)
           .run();
   if (changed != 1) throw Bug("claim_next: the row changed under the writer");
-  db::Query q(tx, "SELECT epoch, recoveries FROM runs WHERE id = ?");
-  q.bind(best.run).one();
-  Claimed claimed{best.run, q.integer(0), best.version, q.integer(1)};
   append_event(tx, now, "run.claimed", best.run, StepId(),
                json::Writer().begin_object().member("epoch", claimed.epoch).end_object().text());
   return claimed;
+}
+
+bool at_limit(db::ReadTx& tx, const ClaimRules& rules, VersionId pinned) {
+  db::Query q(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
+  const WorkflowId workflow(q.bind(pinned).one().integer(0));
+  const int limit = rules.max_running(workflow);
+  return limit > 0 && running_of(tx, workflow) >= limit;
 }
 
 }  // namespace
@@ -123,21 +133,14 @@ ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
     if (!as.valid()) continue;
     const auto candidate = first_due(tx, pinned, as, suspects, now);
     if (!candidate || (best && best->before(*candidate))) continue;
-    db::Query q(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
-    const WorkflowId workflow(q.bind(pinned).one().integer(0));
-    const int limit = rules.max_running ? rules.max_running(workflow) : 0;
-    if (limit > 0 && running_of(tx, workflow) >= limit) {
+    if (rules.max_running && at_limit(tx, rules, pinned)) {
       full = true;
       continue;
     }
     best = candidate;
   }
   if (best) {
-    const VersionId pinned = [&] {
-      db::Query q(tx, "SELECT workflow_version_id FROM runs WHERE id = ?");
-      return VersionId(q.bind(best->run).one().integer(0));
-    }();
-    if (pinned != best->version) append_event(tx, now, "run.moved", best->run, StepId());
+    if (best->pinned != best->version) append_event(tx, now, "run.moved", best->run, StepId());
     return take(tx, rules, *best, now);
   }
   if (full) return AtCapacity{};

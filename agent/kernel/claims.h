@@ -22,7 +22,6 @@ struct Claimed {
   RunId run;
   std::int64_t epoch = 0;
   VersionId version;
-  std::int64_t recoveries = 0;
 };
 struct NothingDue {};
 struct AtCapacity {};  // something is due, but its workflow runs as often as it may

@@ -35,13 +35,15 @@ RunRow read_row(db::Query& q) {
   row.created_at = q.integer(22);
   row.started_at = q.maybe_integer(23);
   row.finished_at = q.maybe_integer(24);
+  row.redriven = q.integer(25) != 0;
   return row;
 }
 
 #define BIDE_RUN_COLUMNS                                                                                        \
   "r.id, r.uid, r.workflow_id, f.name, r.workflow_version_id, r.mission, r.created_by, r.start_key, r.status, " \
   "r.reason, r.priority, r.run_at, r.paused_at, r.epoch, r.owner, r.recoveries, r.cancel_requested_at, "        \
-  "r.cancel_reason, r.input, r.result, r.error, r.labels, r.created_at, r.started_at, r.finished_at "           \
+  "r.cancel_reason, r.input, r.result, r.error, r.labels, r.created_at, r.started_at, r.finished_at, "          \
+  "r.redrive_at IS NOT NULL "                                                                                   \
   "FROM runs r JOIN workflows f ON f.id = r.workflow_id "
 
 std::vector<RunRow> read_all(db::Query& q) {

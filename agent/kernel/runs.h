@@ -37,6 +37,7 @@ struct RunRow {
   std::optional<std::string> reason;
   std::int64_t priority = 0;
   TimeMs run_at = 0;
+  bool redriven = false;  // a re-drive mark stands on it [W5]
   std::optional<TimeMs> paused_at;
   std::int64_t epoch = 0;
   std::optional<std::string> owner;

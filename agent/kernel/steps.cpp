@@ -43,17 +43,18 @@ std::optional<db::Blob> maybe_blob(const std::string& bytes) {
 
 // Makes the row in the given state; result is absent for an intent.
 void insert_step(db::Tx& tx, const Fence& fence, StepId id, const StepIntent& intent, StepStatus status,
-                 std::optional<std::string_view> result, std::optional<EventId> settled, TimeMs now) {
+                 std::optional<std::string_view> result, std::optional<EventId> settled, TimeMs now,
+                 const std::optional<std::string>& usage = std::nullopt) {
   std::optional<std::string_view> nonce;
   if (!intent.nonce.empty()) nonce = intent.nonce;
   db::Query(
       tx,
       "INSERT INTO steps (id, run_id, position, seq, kind, name, effect, status, nonce, caller_hash, retries, request, "
-      "request_hash, compensate, assume, epoch, result, settled_no, created_at, updated_at) "
-      "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?19)")
+      "request_hash, compensate, assume, epoch, result, settled_no, created_at, updated_at, usage) "
+      "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?19,?20)")
       .bind(id, fence.run, intent.position, intent.seq, intent.kind, intent.name, intent.effect, status, nonce,
             maybe_blob(intent.caller_hash), intent.retries, intent.request, db::Blob{intent.request_hash},
-            intent.compensate, intent.assume, fence.epoch, result, settled, now)
+            intent.compensate, intent.assume, fence.epoch, result, settled, now, usage)
       .run();
 }
 
@@ -63,15 +64,20 @@ void reset_recoveries_of(db::Tx& tx, RunId run) {
   db::Query(tx, "UPDATE runs SET recoveries = 0, redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
 }
 
-// holds(), and whether marks stand on the run that progress takes away: a new entry or a settled step [K6, W5].
-enum class Held { no, yes, marked };
+// holds(), and what stands on the run: marks that progress takes away, a new entry or a settled step [K6, W5]; a
+// cancel.
+struct Held {
+  bool lease = false;
+  bool marked = false;
+  bool cancel = false;
+};
 Held held(db::ReadTx& tx, const Fence& fence) {
   db::Query q(tx,
-              "SELECT recoveries > 0 OR redrive_at IS NOT NULL FROM runs WHERE id = ? AND status = 'running' AND epoch "
-              "= ? AND owner = ?");
+              "SELECT recoveries > 0 OR redrive_at IS NOT NULL, cancel_requested_at IS NOT NULL FROM runs "
+              "WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
-  if (!q.next()) return Held::no;
-  return q.integer(0) != 0 ? Held::marked : Held::yes;
+  if (!q.next()) return {};
+  return {true, q.integer(0) != 0, q.integer(1) != 0};
 }
 
 StepId find_position(db::ReadTx& tx, RunId run, std::string_view position) {
@@ -142,18 +148,18 @@ IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& int
 }
 
 RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& done, TimeMs now) {
-  const Held lease = held(tx, fence);
-  if (lease == Held::no) {
+  const Held on = held(tx, fence);
+  if (!on.lease) {
     keep_late_outcome(tx, fence.run, done.known, fence.epoch, done.intent.name, now);
     return LateOutcome{};
   }
-  if (lease == Held::marked) reset_recoveries_of(tx, fence.run);
+  if (on.marked) reset_recoveries_of(tx, fence.run);
   const StepId there = done.known.valid() ? done.known : find_position(tx, fence.run, done.intent.position);
   const StepId id = there.valid() ? there : new_step_id(tx);
   const EventId event = append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
   if (!there.valid()) {
-    insert_step(tx, fence, id, done.intent, StepStatus::completed, done.result, event, now);
-    return Recorded{id};
+    insert_step(tx, fence, id, done.intent, StepStatus::completed, done.result, event, now, done.usage);
+    return Recorded{id, on.cancel};
   }
   const int changed =
       db::Query(tx,
@@ -162,18 +168,18 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
           .bind(id, done.result, done.usage, event, now)
           .run();
   if (changed != 1) throw Bug("complete_step: the step was not started");
-  return Recorded{id};
+  return Recorded{id, on.cancel};
 }
 
 RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
-  const Held lease = held(tx, fence);
-  if (lease == Held::no) {
+  const Held on = held(tx, fence);
+  if (!on.lease) {
     keep_late_outcome(tx, fence.run, failure.known, fence.epoch, failure.intent.name, now);
     return LateOutcome{};
   }
   StepId id = failure.known.valid() ? failure.known : find_position(tx, fence.run, failure.intent.position);
   const bool progress = !id.valid() || !failure.retry_at;  // a failed attempt with retries left is none
-  if (progress && lease == Held::marked) reset_recoveries_of(tx, fence.run);
+  if (progress && on.marked) reset_recoveries_of(tx, fence.run);
   if (!id.valid()) {
     id = new_step_id(tx);
     insert_step(tx, fence, id, failure.intent, StepStatus::started, std::nullopt, std::nullopt, now);
@@ -189,7 +195,7 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
                 failure.retry_at, again ? std::nullopt : std::optional(event), now)
           .run();
   if (changed != 1) throw Bug("fail_step: the step was not started");
-  return Recorded{id};
+  return Recorded{id, on.cancel};
 }
 
 bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now) {
@@ -206,9 +212,9 @@ bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view n
 }
 
 bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view result, TimeMs now) {
-  const Held lease = held(tx, fence);
-  if (lease == Held::no) return false;
-  if (lease == Held::marked) reset_recoveries_of(tx, fence.run);
+  const Held on = held(tx, fence);
+  if (!on.lease) return false;
+  if (on.marked) reset_recoveries_of(tx, fence.run);
   const EventId event = append_event(tx, now, "step.completed", fence.run, step);
   const int changed =
       db::Query(tx,

@@ -70,6 +70,7 @@ using IntentOutcome = std::variant<StepId, LeaseLost>;
 
 struct Recorded {
   StepId step;
+  bool cancel_asked = false;  // of the run, as this was recorded [X2]
 };
 struct LateOutcome {};  // the fence was lost: kept as the event step.late_outcome, nothing else changed [K2]
 using RecordOutcome = std::variant<Recorded, LateOutcome>;

@@ -5,6 +5,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/log.h"
+#include "agent/base/thread_name.h"
 #include "agent/flow/attempt_impl.h"
 
 namespace bide::work {
@@ -84,6 +85,7 @@ int Executor::claim(int most) {
   const kernel::ClaimRules rules = this->rules();
   std::vector<kernel::Claimed> taken;
   const auto job = [&](db::Tx& tx) {
+    for (const auto& one : taken) forget(one.run, one.epoch);  // of a batch that was rolled back
     taken.clear();
     learn_versions(tx);
     while (static_cast<int>(taken.size()) < most) {
@@ -93,7 +95,7 @@ int Executor::claim(int most) {
       taken.push_back(*one);
       // In the table before the commit: the sweep must not take it for an orphan in between.
       Lock lock(mutex_);
-      driven_[one->run] = Driven{one->epoch, nullptr, std::nullopt};
+      driven_[one->run] = Driven{one->epoch, nullptr, std::nullopt, false};
     }
     if (taken.empty())
       kernel::mark_unknown(
@@ -133,6 +135,7 @@ void Executor::start() {
 }
 
 void Executor::dispatch(std::stop_token stop) {
+  name_thread("bide-dispatch");
   while (!stop.stop_requested()) {
     std::optional<DurationMs> longest;
     try {
@@ -165,6 +168,7 @@ void Executor::dispatch(std::stop_token stop) {
 }
 
 void Executor::work(std::stop_token stop) NO_THREAD_SAFETY_ANALYSIS {
+  name_thread("bide-worker");
   for (;;) {
     kernel::Claimed next;
     {
@@ -219,15 +223,19 @@ void Executor::drive(const kernel::Claimed& claimed) {
     options.pace = options_.pace;
     options.on_requeued = [this] { ring(); };
     attempt = std::make_shared<flow::Attempt>(store_, random_, fence, std::move(options));
+    bool rung = false;  // a cancel may have come after it was read and before it stood in the table
     {
       Lock lock(mutex_);
       const auto it = driven_.find(claimed.run);
-      if (it != driven_.end() && it->second.epoch == claimed.epoch) it->second.attempt = attempt;
+      if (it != driven_.end() && it->second.epoch == claimed.epoch) {
+        it->second.attempt = attempt;
+        rung = it->second.rung;
+      }
       if (stopping_) attempt->close(flow::Closing::shutdown);
     }
+    if (rung) attempt->ring();
     log::info("run.claimed",
               {{"run", claimed.run.value}, {"epoch", claimed.epoch}, {"workflow", version->workflow_name}});
-    attempt->ring();  // a cancel may have come before it stood in the table
     if (attempt->closing() == flow::Closing::ending) {
       (void)attempt->finish({});  // E6: the end is written, the code is not entered again
     } else if (attempt->closing() == flow::Closing::shutdown) {
@@ -296,7 +304,15 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
 void Executor::ring() { alarm_.ring(); }
 
 void Executor::ring(RunId run) {
-  if (const auto driven = attempt(run)) driven->ring();
+  std::shared_ptr<flow::Attempt> driven;
+  {
+    Lock lock(mutex_);
+    const auto it = driven_.find(run);
+    if (it == driven_.end()) return;
+    it->second.rung = true;
+    driven = it->second.attempt;
+  }
+  if (driven) driven->ring();
 }
 
 bool Executor::drives(RunId run) const {

@@ -82,6 +82,7 @@ class Executor {
     std::int64_t epoch = 0;
     std::shared_ptr<flow::Attempt> attempt;  // null until its worker has loaded it
     std::optional<BootMs> told_at;
+    bool rung = false;  // something of the run changed since it was claimed
   };
   struct Native {
     const flow::NativeWorkflow* workflow;

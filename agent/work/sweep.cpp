@@ -4,6 +4,7 @@
 #include <array>
 
 #include "agent/base/log.h"
+#include "agent/base/thread_name.h"
 #include "agent/kernel/processes.h"
 #include "agent/kernel/stalled.h"
 
@@ -182,6 +183,7 @@ void Sweep::stop() {
 void Sweep::ring() { alarm_.ring(); }
 
 void Sweep::loop(std::stop_token stop) {
+  name_thread("bide-sweep");
   while (!stop.stop_requested()) {
     pass();
     alarm_.wait(until_next());

@@ -2,6 +2,7 @@
 // loop writes the same rows into a file of the same schema, one thread and the C interface, as many jobs a commit as
 // the agent had on average.
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,7 +32,17 @@ const std::string kResult = "{\"text\":\"" + std::string(188, 'r') + "\"}";
 struct Turn {
   double steps_per_second = 0;
   double batch = 1;
+  double cpu_us = 0;  // of all threads, a step
 };
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 std::string fresh(const Options& options) {
   const std::string directory = options.directory + "/bide-bench-runs.tmp";
@@ -79,16 +90,19 @@ Turn agent_turn(const Options& options, int concurrency) {
   for (int i = 0; i < concurrency; ++i) start();
   const db::StoreHealth before = store.health();
   const double begin = now_seconds();
+  const double cpu = cpu_seconds();
   executor.start();
   std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
   const double took = now_seconds() - begin;
   const auto runs = static_cast<double>(ended.load());
+  const double cpu_took = cpu_seconds() - cpu;
   const db::StoreHealth after = store.health();
   stop = true;
   executor.stop();
   store.close();
   Turn turn;
   turn.steps_per_second = runs * kSteps / took;
+  turn.cpu_us = cpu_took * 1e6 / std::max(runs * kSteps, 1.0);
   turn.batch = static_cast<double>(after.jobs - before.jobs) /
                static_cast<double>(std::max<std::uint64_t>(after.commits - before.commits, 1));
   return turn;
@@ -198,6 +212,7 @@ Turn bare_turn(const Options& options, int concurrency, int batch) {
     ++run.at;
   };
   const double start = now_seconds();
+  const double cpu = cpu_seconds();
   double now = start;
   for (int commits = 1; now - start < options.seconds; ++commits) {
     file.run(begin);
@@ -207,7 +222,8 @@ Turn bare_turn(const Options& options, int concurrency, int batch) {
     now = now_seconds();
   }
   for (auto* s : {begin, commit, event, create, claim, step, finish}) sqlite3_finalize(s);
-  return {static_cast<double>(steps) / (now - start), static_cast<double>(batch)};
+  return {static_cast<double>(steps) / (now - start), static_cast<double>(batch),
+          (cpu_seconds() - cpu) * 1e6 / static_cast<double>(std::max<std::int64_t>(steps, 1))};
 }
 
 double median_of(const std::vector<Turn>& turns, double Turn::*member) {
@@ -239,6 +255,8 @@ Report runs_benchmark(const Options& options) {
     report.figures.push_back({"bare, same batch size" + at, median_of(bare, &Turn::steps_per_second), "steps/s", ""});
     report.figures.push_back(
         {"bare, batches of 1, 8, 64, 256" + at, median_of(ideal, &Turn::steps_per_second), "steps/s", ""});
+    report.figures.push_back({"agent, CPU a step" + at, median_of(agent, &Turn::cpu_us), "us", ""});
+    report.figures.push_back({"bare, CPU a step" + at, median_of(bare, &Turn::cpu_us), "us", ""});
     report.figures.push_back({"agent, jobs a commit" + at, median_of(agent, &Turn::batch), "jobs", ""});
   }
   std::filesystem::remove_all(options.directory + "/bide-bench-runs.tmp");

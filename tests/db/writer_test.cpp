@@ -93,6 +93,19 @@ TEST_CASE("a rider waits for company, but not for longer than 100 ms [J1]") {
     CHECK(done);
     CHECK(t->health().commits == before + 1);
   }
+  SECTION("one that became needless before its batch is not run, and its caller is told as if it was") {
+    const auto needless = std::make_shared<std::atomic<bool>>(false);
+    std::atomic<int> done{0};
+    t->ride([](Tx& tx) { note(tx, "needed"); }, [&](const auto& error) { done += error ? 100 : 1; },
+            std::make_shared<std::atomic<bool>>(false));
+    t->ride([](Tx& tx) { note(tx, "needless"); }, [&](const auto& error) { done += error ? 100 : 1; }, needless);
+    *needless = true;
+    const std::uint64_t jobs = t->health().jobs;
+    t->write([](Tx& tx) { note(tx, "job"); });
+    CHECK(done == 2);
+    CHECK((notes(*t) == std::set<std::string>{"needed", "job"}));
+    CHECK(t->health().jobs == jobs + 2);
+  }
   SECTION("flushed") {
     std::atomic<bool> done{false};
     ridden(done);
