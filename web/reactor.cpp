@@ -169,6 +169,7 @@ void Reactor::accept_from(std::size_t listener) {
 
 // Closes the connection of that listener that has been idle for longest.
 bool Reactor::make_room(std::size_t listener) {
+  take_returned();  // what was answered is idle, also if its thread gave it back only just now
   for (const auto& [at, fd] : deadlines_) {
     Connection& connection = *all_.at(fd);
     if (connection.listener != listener || connection.state != State::idle) continue;

@@ -255,9 +255,12 @@ TEST_CASE("cli: over TCP a token is needed, and said to be") {
 
 TEST_CASE("cli: a second agent on the folder ends within a second and names the first") {
   Box box;
+  // What it takes on this machine, at this moment, to start the program at all is not what is bounded.
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(box.bide({"serve", "--help"}).exit.code == 0);
   const auto begin = std::chrono::steady_clock::now();
   const Finished second = box.bide({"serve", "--data", box.data(), "--socket", box.socket() + "2", "--listen", "none"});
-  CHECK(std::chrono::steady_clock::now() - begin < 1500ms);
+  CHECK(std::chrono::steady_clock::now() - begin < 1000ms + 4 * (begin - start));
   CHECK(second.exit.code == 2);
   CHECK(second.err.find(std::to_string(box.agent().pid())) != std::string::npos);
   box.agent().signal(SIGTERM);
