@@ -120,6 +120,7 @@ void Service::Parts::wire() {
   programs.set_driver(&driver);
   executor.set_program_driver(&driver);
   executor.set_due_bell([this] { sweep.ring(); });
+  executor.set_overdue_bell([this](BootMs at) { sweep.look_at(at); });
   executor.register_workflows();
   driver.set_stopped_bell([this] { executor.ring(); });
   sweep.add("processes", [this](TimeMs now) { return driver.sweep_processes(now); });

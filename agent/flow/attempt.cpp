@@ -113,9 +113,9 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
 }
 
 std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask) {
-  if (closing_ != Closing::open) return Outcome(Closed{closing_});
+  if (over()) return Outcome(Closed{why()});
   refresh_locked(guard);
-  if (closing_ != Closing::open) return Outcome(Closed{closing_});
+  if (over()) return Outcome(Closed{why()});
   // The program goes on after a verb that returned no answer: not with us.
   if (verb_killed()) return end_locked(guard, error_json("VerbKilled", kVerbKilled));
   std::string place;
@@ -166,6 +166,7 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
 }
 
 Outcome Attempt::end_locked(Guard& guard, std::string_view error) {
+  ends_ = true;  // from here on nothing begins, though the end be not on disk yet [P1]
   const bool held = persist(guard, [&](db::Tx& tx) { return kernel::record_error(tx, fence_, error, tx.now()); });
   if (!held) return lost();
   close_locked(Closing::ending);
@@ -293,7 +294,13 @@ kernel::Finished Attempt::finish(const kernel::Finish& asked) {
           run_.id, unvisited, Attempted{"", unvisited->row.kind, none},
           "The code ended without asking for an entry that was recorded: " + unvisited->row.position + ".");
     } else if (const Entry* open = journal_.first_open()) {
-      finish.error = error_json("OpenSteps", "The code ended while step \"" + open->row.name + "\" was open.");
+      const auto more = persist(guard, [&](db::Tx& tx) { return kernel::queue_once_more(tx, fence_, tx.now()); });
+      if (more != kernel::OnceMore::spent) {
+        close_locked(more == kernel::OnceMore::queued ? Closing::finished : Closing::lease_lost);
+        if (options_.on_requeued) options_.on_requeued();
+        return more == kernel::OnceMore::queued ? kernel::Finished::queued_again : kernel::Finished::lease_lost;
+      }
+      finish.error = error_json("OpenSteps", "The code ended twice while \"" + open->row.name + "\" was open.");
     }
   }
   const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::finish_run(tx, fence_, finish, tx.now()); });
@@ -309,14 +316,6 @@ bool Attempt::hand_back(TimeMs run_at, std::string_view reason, Closing why) {
   return held;
 }
 
-void Attempt::abandon() {
-  Guard guard(mutex_);
-  (void)persist(
-      guard, [&](db::Tx& tx) { return kernel::abandon_attempt(tx, fence_, tx.now()); }, db::Purpose::decision);
-  close_locked(Closing::lease_lost);
-  if (options_.on_requeued) options_.on_requeued();
-}
-
 std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   Guard guard(mutex_);
   std::vector<OpenCall> calls;
@@ -326,6 +325,11 @@ std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   for (const Waiter* waiter : waiters_)
     calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0});
   return calls;
+}
+
+void Attempt::will_signal(std::int64_t step) {
+  Guard guard(mutex_);
+  if (Entry* entry = journal_.by_seq(step)) entry->signalled = true;
 }
 
 bool Attempt::executes(std::int64_t step, std::string_view nonce) const {

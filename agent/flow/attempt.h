@@ -34,6 +34,7 @@ struct AttemptOptions {
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;                                // of its token: who speaks for this attempt
   std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
+  std::function<void(BootMs)> on_deadline;  // something has to end by then [E5]; called under the attempt's lock
   Pace* pace = nullptr;               // tests
 };
 
@@ -75,13 +76,14 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // E6, V1: the error is written first; from then on nothing is answered. The first error stays.
   // `from_step`: the step (seq) whose command said so. It stays in its verb for ever, so that step is not waited for.
   Closed end(std::string_view error_json, std::int64_t from_step = 0);
-  // J9 (native), then finish_run. `finish.error` absent: completed.
+  // J9 (native), then finish_run. `finish.error` absent: completed. queued_again: an entry was open [J9].
   [[nodiscard]] kernel::Finished finish(const kernel::Finish& finish);
   // A2 for programs: everybody waits, the tree is stopped. True: suspended and closed. False: go on.
   [[nodiscard]] bool try_suspend();
   // K5, E8: hand the run back. False: the lease was lost.
   bool hand_back(TimeMs run_at, std::string_view reason, Closing why);
-  // K3: given up by the executor; the run is fenced off.
+  // K3: given up by the executor; the run is fenced off. What is past its timeout is recorded in that transaction:
+  // a step as a failure [E5], a probe as one that cannot tell [E1].
   void abandon();
 
   // -- What happens around it.
@@ -104,6 +106,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     BootMs deadline_boot_ms = 0;
   };
   [[nodiscard]] std::vector<OpenCall> open_calls() const;
+  // The command of this step is about to get a signal of ours: if it ends with an error now, that is no outcome [E7].
+  void will_signal(std::int64_t step);
   // Whether this nonce is that of the present execution of the entry: what speaks for a step's command.
   [[nodiscard]] bool executes(std::int64_t step, std::string_view nonce) const;
   // Native branches: the gate suspends when all of them wait.
@@ -142,6 +146,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void ride_intent(Entry& entry);
   [[nodiscard]] Outcome settle(Entry& entry, std::string result);
   [[nodiscard]] Outcome end_locked(Guard& guard, std::string_view error_json);
+  struct Overdue;
+  [[nodiscard]] Overdue overdue();
+  void must_end_within(Entry& entry, DurationMs most);
   [[nodiscard]] Outcome lost();
   void stop_executing(Entry& entry);
   void suspend_if_all_wait(Guard& guard);
@@ -149,6 +156,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void close_locked(Closing why);
   // Waits for a suspension that is under way: until its transaction has answered nobody may go on [A2].
   void refresh_locked(Guard& guard);
+  [[nodiscard]] bool over() const { return closing_ != Closing::open || ends_; }  // nothing more begins
+  [[nodiscard]] Closing why() const { return closing_ != Closing::open ? closing_ : Closing::ending; }
   [[nodiscard]] bool silent() const;
   [[nodiscard]] bool verb_killed() const;
   [[nodiscard]] Outcome closed_outcome(Entry& entry);
@@ -183,6 +192,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   std::function<void()> bell_;
   std::optional<std::string> result_;
   Closing closing_ = Closing::open;
+  bool ends_ = false;  // its end is being written
   bool cancelled_ = false;
   bool reset_marks_ = false;  // recoveries or a re-drive mark stand on the run [K6, W5]
   bool suspending_ = false;

@@ -30,6 +30,9 @@ auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
   }
 }
 
+// E2: 1 s, doubling, at most 5 min, ±20 %; a declared backoff is kept exactly.
+[[nodiscard]] DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t chance);
+
 // {"code":…,"message":…}
 [[nodiscard]] std::string error_json(std::string_view code, std::string_view message);
 

@@ -8,9 +8,7 @@
 #include "agent/kernel/waits.h"
 
 namespace bide::flow {
-namespace {
 
-// E2: 1 s, doubling, at most 5 min, ±20 %; a declared backoff is kept exactly.
 DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t chance) {
   if (ask.backoff > 0) return ask.backoff;
   DurationMs delay = limits::kRetryFirstMs;
@@ -18,6 +16,8 @@ DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t c
   delay = std::min(delay, limits::kRetryMaxMs);
   return delay * static_cast<DurationMs>(80 + chance % 41) / 100;
 }
+
+namespace {
 
 // E9: the effect is known to have happened; what cannot be kept is a final failure that says so.
 std::optional<std::string> unusable(std::string_view result) {
@@ -37,6 +37,12 @@ std::optional<std::string> unusable(std::string_view result) {
     return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
   }
   return std::nullopt;
+}
+
+// E9: it did what it does, though what it said of it cannot be kept.
+bool effect_happened(std::string_view error) {
+  const auto code = json::string_member(error, "code");
+  return code == "ResultTooLarge" || code == "BadResult";
 }
 
 }  // namespace
@@ -65,7 +71,7 @@ bool Attempt::silent() const { return options_.style == Style::program && (closi
 
 Outcome Attempt::closed_outcome(Entry& entry) {
   entry.open = false;
-  return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
+  return Closed{over() ? why() : Closing::cancelled};
 }
 
 Outcome Attempt::cancelled_outcome(Entry& entry) {
@@ -134,11 +140,11 @@ void Attempt::ride_intent(Entry& entry) {
 }
 
 Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
-  while (executing_ >= limits::kStepsAtOnce && closing_ == Closing::open && !cancelled_) {
+  while (executing_ >= limits::kStepsAtOnce && !over() && !cancelled_) {
     wait_for_change(guard);
     refresh_locked(guard);
   }
-  if (closing_ != Closing::open || cancelled_) return closed_outcome(entry);
+  if (over() || cancelled_) return closed_outcome(entry);
   ++executing_;
   entry.executing = true;
   entry.starting = true;
@@ -182,8 +188,14 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   entry.row.status = kernel::StepStatus::started;
   entry.row.epoch = fence_.epoch;
   entry.probed = false;
-  entry.deadline_boot_ms = entry.ask.timeout > 0 ? store_.system_clock().boot_ms() + entry.ask.timeout : 0;
+  entry.signalled = false;
+  must_end_within(entry, entry.ask.timeout);
   return execution_of(entry);
+}
+
+void Attempt::must_end_within(Entry& entry, DurationMs most) {
+  entry.deadline_boot_ms = most > 0 ? store_.system_clock().boot_ms() + most : 0;
+  if (most > 0 && options_.on_deadline) options_.on_deadline(entry.deadline_boot_ms);
 }
 
 Execute Attempt::execution_of(const Entry& entry) const {
@@ -213,6 +225,8 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
     entry.verb_pid = caller.pid;
     ++executing_;
     entry.row.nonce = random_.uid();
+    // A probe that hangs must not hold the run for ever: it has as long as its step, 30 s at most.
+    must_end_within(entry, entry.ask.timeout > 0 ? std::min(entry.ask.timeout, limits::kProbeMs) : limits::kProbeMs);
     return AskProbe{entry.row.seq, *entry.row.nonce,
                     kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash),
                     *entry.ask.probe};
@@ -300,7 +314,7 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
   if (!entry->executing && entry->row.nonce == nonce && told) return drive_step(guard, *entry, caller);
   if (!entry->executing || entry->row.nonce != nonce)
     return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
-  if (report.unknown) {
+  if (report.unknown || (entry->signalled && !effect_happened(report.error))) {
     // E7: no outcome. At a suspension or shutdown nothing at all; for non_idempotent as after a crash.
     const bool ours = closing_ == Closing::shutdown || closing_ == Closing::suspended;
     if (ours || entry->row.effect == kernel::Effect::non_idempotent) {
@@ -317,7 +331,8 @@ Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport&
                           !report.stays_pending && !report.fault};
   const bool begun = !report.stays_pending && !report.fault;
   const std::int64_t failures = entry.row.failures + (begun ? 1 : 0);
-  const bool again = !begun || (report.retryable && failures <= entry.ask.retries);
+  const bool ended_by_us = entry.signalled && !effect_happened(report.error);
+  const bool again = !begun || ended_by_us || (report.retryable && failures <= entry.ask.retries);
   if (again) failure.retry_at = store_.now() + (!begun ? 0 : backoff_of(entry.ask, failures, random_.next()));
   const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::fail_step(tx, fence_, failure, tx.now()); });
   stop_executing(entry);

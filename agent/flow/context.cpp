@@ -52,6 +52,7 @@ std::string Context::step(const std::string& name, kernel::Effect effect, const 
   ask.retries = options.retries.value_or(effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);
   ask.backoff = options.backoff;
   ask.timeout = options.timeout;
+  ask.fail_on_timeout = options.fail_on_timeout;
   ask.assume = options.assume;
   if (options.probe) ask.probe = "native";
   require_ask(name, options.request);
@@ -173,6 +174,40 @@ std::string Context::uuid() {
 
 namespace {
 
+// What code throws is its failure, unless the attempt is over, or the fault is ours.
+struct Thrown {
+  bool fault = false;
+  std::optional<std::string> failure;  // JSON
+};
+
+Thrown judge(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const AttemptClosed&) {
+    return {};
+  } catch (const StepFailed& e) {
+    return {false, e.error};
+  } catch (const StorageFault&) {
+  } catch (const StorageFull&) {
+  } catch (const StorageBusy&) {
+  } catch (const CorruptData&) {
+  } catch (const Bug&) {
+  } catch (const std::exception& e) {
+    return {false, error_json("WorkflowError", e.what())};
+  } catch (...) {
+  }
+  return {true, std::nullopt};
+}
+
+// P1: the end of the run is written, and nothing more begins.
+void fail_run(Attempt& attempt, std::exception_ptr& thrown) {
+  try {
+    if (const auto error = judge(thrown).failure) (void)attempt.end(*error);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+}
+
 // The last one that ends suspends the run, which writes: what that throws must not end the thread.
 void end_branch(Attempt& attempt, std::exception_ptr& error) {
   try {
@@ -184,7 +219,8 @@ void end_branch(Attempt& attempt, std::exception_ptr& error) {
 
 }  // namespace
 
-std::vector<std::string> Context::branches(const std::vector<std::function<std::string(Context&)>>& functions) {
+std::vector<std::string> Context::branches(const std::vector<std::function<std::string(Context&)>>& functions,
+                                           Join join) {
   std::vector<std::string> results(functions.size());
   std::vector<std::exception_ptr> errors(functions.size());
   std::exception_ptr fault;
@@ -198,6 +234,7 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
         results[i] = functions[i](context);
       } catch (...) {
         errors[i] = std::current_exception();
+        if (join == Join::all) fail_run(attempt_, errors[i]);
       }
       end_branch(attempt_, errors[i]);
     });
@@ -206,6 +243,9 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
   attempt_.run_branches(branches);
   attempt_.branch_began();
   if (fault) std::rethrow_exception(fault);
+  for (const auto& error : errors) {
+    if (error && judge(error).fault) std::rethrow_exception(error);
+  }
   if (attempt_.closing() != Closing::open) throw AttemptClosed{attempt_.closing()};
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);

@@ -53,8 +53,11 @@ struct StepOptions {
   std::string request = "null";  // JSON: what the effect depends on; hashed for determinism [J4]
   std::optional<int> retries;    // default: 5 for pure and idempotent, 0 for non_idempotent [E2]
   DurationMs backoff = 0;        // 0: 1 s doubling to 5 min ±20 %
-  DurationMs timeout = 0;        // 0: none
-  ProbeFn probe;
+  // 0: none. Code cannot be ended: one that is 30 s late is left behind [K3], and its step has failed with `Timeout`, a
+  // failure like any other; a non_idempotent one is in doubt, unless `fail_on_timeout` [E5].
+  DurationMs timeout = 0;
+  bool fail_on_timeout = false;
+  ProbeFn probe;  // asked after a crash; it has as long as its step, 30 s at most, then it cannot tell
   std::optional<std::string> assume;  // JSON: the result if a person says "ran" [E4]
 };
 
@@ -74,6 +77,11 @@ struct QuestionOptions {
   std::optional<DurationMs> timeout;
   std::optional<std::string> fallback;  // JSON
 };
+
+// all: when a branch fails, the run fails: its error is written at once, the others begin nothing more, what they have
+// under way is let finish and recorded [P1]. settle: all branches go on to their ends; then the first failure (by order)
+// is thrown, and the code may go on.
+enum class Join { all, settle };
 
 class Context {
  public:
@@ -96,9 +104,10 @@ class Context {
   TimeMs now();                                                                          // J8
   std::string uuid();                                                                    // J8
 
-  // Runs each function on a branch of its own, side by side; returns their results in order. The first failure (by
-  // order) is thrown after all have ended. Names of branches: parent's name, a dot, and the number from 1.
-  std::vector<std::string> branches(const std::vector<std::function<std::string(Context&)>>& functions);
+  // Runs each function on a branch of its own, side by side; returns their results in order. Names of branches: parent's
+  // name, a dot, and the number from 1.
+  std::vector<std::string> branches(const std::vector<std::function<std::string(Context&)>>& functions,
+                                    Join join = Join::all);
 
  private:
   std::string take(Outcome outcome);

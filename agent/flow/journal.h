@@ -25,6 +25,7 @@ struct Entry {
   bool starting = false;   // executing, but its intent may not be durable yet: nobody may begin [J1]
   int turn = 0;            // of the connection that waits on it: a newer one of the same verb takes over
   bool probed = false;     // its probe was asked in this attempt
+  bool signalled = false;  // its command was told to end by us: what it says of that is no outcome [E7]
   StepAsk ask;             // as this attempt asked
   std::shared_ptr<std::atomic<bool>> superseded;  // tells a riding intent that the outcome carries it [J1]
   BootMs deadline_boot_ms = 0;                    // of the present execution; 0: none

@@ -79,11 +79,31 @@ SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaite
   return Suspended{at};
 }
 
+OnceMore queue_once_more(db::Tx& tx, const Fence& fence, TimeMs now) {
+  if (!holds(tx, fence)) return OnceMore::lease_lost;
+  const int changed =
+      db::Query(tx,
+                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, open_steps_again = 1, run_at = ?2 "
+                "WHERE id = ?1 AND open_steps_again = 0")
+          .bind(fence.run, now)
+          .run();
+  if (changed != 1) return OnceMore::spent;
+  append_event(tx, now, "run.open_steps", fence.run, StepId());
+  return OnceMore::queued;
+}
+
 bool record_error(db::Tx& tx, const Fence& fence, std::string_view error, TimeMs now) {
   if (!holds(tx, fence)) return false;
   const int changed =
       db::Query(tx, "UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NULL").bind(fence.run, error).run();
-  if (changed == 1) append_event(tx, now, "run.ending", fence.run, StepId(), outcome_payload("error", error));
+  if (changed != 1) return true;
+  append_event(tx, now, "run.ending", fence.run, StepId(), outcome_payload("error", error));
+  cancel_waits(tx, fence.run, now);
+  db::Query(tx,
+            "UPDATE steps SET status = 'cancelled', not_before = NULL, updated_at = ?2 WHERE run_id = ?1 AND status = "
+            "'pending'")
+      .bind(fence.run, now)
+      .run();
   return true;
 }
 

@@ -33,10 +33,17 @@ struct Finish {
   std::optional<std::string> result;  // JSON: completed
   std::optional<std::string> error;   // JSON: failed
 };
-enum class Finished { completed, failed, cancelled, lease_lost };
+// queued_again: not ended, by queue_once_more().
+enum class Finished { completed, failed, cancelled, lease_lost, queued_again };
 [[nodiscard]] Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs now);
 
+// J9: native code ended while an entry was open. The first time the run is queued once more, and E1 applies to what is
+// open; again so nothing is written, and it has to fail with OpenSteps.
+enum class OnceMore { queued, spent, lease_lost };
+[[nodiscard]] OnceMore queue_once_more(db::Tx& tx, const Fence& fence, TimeMs now);
+
 // E6, V1: the end is written before anything acts on it: `error` on the live run, fenced. The first one stays.
+// P1: nothing more begins: open waits and pending steps are cancelled in this transaction; what executes is let finish.
 // False: lease lost.
 [[nodiscard]] bool record_error(db::Tx& tx, const Fence& fence, std::string_view error, TimeMs now);
 

@@ -198,6 +198,12 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
   return Recorded{id, on.cancel};
 }
 
+void fail_overdue(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
+  const StepId id = failure.known.valid() ? failure.known : find_position(tx, fence.run, failure.intent.position);
+  if (id.valid() && read_step(tx, id)->status != StepStatus::started) return;
+  (void)fail_step(tx, fence, failure, now);
+}
+
 bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now) {
   if (!holds(tx, fence)) return false;
   const int changed =

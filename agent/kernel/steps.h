@@ -92,6 +92,9 @@ struct Failure {
   bool counts = true;              // false: no recorded failure (NotFound stays pending unasked, shutdown [E7])
 };
 [[nodiscard]] RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now);
+// The same for an execution that is given up [E5, K3]; its outcome may have been recorded just before: then that holds.
+// The caller has proved the fence in this transaction.
+void fail_overdue(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now);
 
 // pending | started | needs_reconcile → started, one more execution under a new nonce [E1, E4].
 [[nodiscard]] bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now);

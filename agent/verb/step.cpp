@@ -295,10 +295,12 @@ std::string Step::fail(const std::string& reply, const CommandResult& result) co
 
 // Did the effect happen? 0: it ran, and stdout is its result; 100: it did not; all else: the probe cannot tell.
 std::string Step::ask_probe(const std::string& reply) {
+  // It has as long as its step, 30 s at most: a probe that hangs must not hold the run for ever.
+  const DurationMs most = std::min(arguments_.duration("--timeout").value_or(limits::kProbeMs), limits::kProbeMs);
   const CommandRequest probe{{"/bin/sh", "-c", json::string_member(reply, "probe").value_or("exit 1")},
                              environment(reply),
                              std::nullopt,
-                             limits::kProbeMs};
+                             most};
   const CommandResult result = run_command(probe, clock_);
   const auto absent = arguments_.number("--probe-absent", 255).value_or(kDidNotRun);
   const bool told = !result.not_started && !result.timed_out && !result.exit.signalled && !result.out_too_large;

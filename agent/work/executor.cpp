@@ -22,6 +22,7 @@ Executor::~Executor() {
 
 void Executor::set_program_driver(Driver* driver) { program_driver_ = driver; }
 void Executor::set_due_bell(std::function<void()> bell) { due_bell_ = std::move(bell); }
+void Executor::set_overdue_bell(std::function<void(BootMs)> bell) { overdue_bell_ = std::move(bell); }
 
 void Executor::register_workflows() {
   struct Registered {
@@ -222,6 +223,9 @@ void Executor::drive(const kernel::Claimed& claimed) {
     options.settle_after = options_.settle_after;
     options.pace = options_.pace;
     options.on_requeued = [this] { ring(); };
+    options.on_deadline = [this](BootMs at) {
+      if (overdue_bell_) overdue_bell_(at + options_.abandon_after);
+    };
     attempt = std::make_shared<flow::Attempt>(store_, random_, fence, std::move(options));
     bool rung = false;  // a cancel may have come after it was read and before it stood in the table
     {

@@ -61,6 +61,8 @@ class Executor {
   void ring(RunId run);  // something of a driven run changed
   // Called by the dispatcher when time has passed something due in the file (timers, expiries): the sweep's bell.
   void set_due_bell(std::function<void()> bell);
+  // Called when an attempt has something that may be overdue at a time: the sweep's bell. Before start().
+  void set_overdue_bell(std::function<void(BootMs)> bell);
 
   [[nodiscard]] bool drives(RunId run) const;
   // The driven attempt of this epoch, or null.
@@ -104,6 +106,7 @@ class Executor {
   const ExecutorOptions options_;
   Driver* program_driver_ = nullptr;
   std::function<void()> due_bell_;
+  std::function<void(BootMs)> overdue_bell_;
   std::map<VersionId, Native> native_;          // constant after register_workflows()
   std::map<VersionId, VersionId> accepted_by_;  // older version → the one that accepts it
 

@@ -111,6 +111,7 @@ bool ProgramAttempt::cancelled() {
     term_sent_ = true;
     for (const auto& call : attempt_.open_calls()) {
       if (!call.executing || call.pid == 0) continue;
+      attempt_.will_signal(call.step);
       for (const ProcessInfo& process : descendants(call.pid)) signal_process(process.key, SIGTERM);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "agent/base/log.h"
 #include "agent/base/thread_name.h"
@@ -182,11 +183,18 @@ void Sweep::stop() {
 
 void Sweep::ring() { alarm_.ring(); }
 
+void Sweep::look_at(BootMs at) {
+  if (at < sleeps_until_.load()) alarm_.ring();
+}
+
 void Sweep::loop(std::stop_token stop) {
   name_thread("bide-sweep");
   while (!stop.stop_requested()) {
+    sleeps_until_.store(std::numeric_limits<BootMs>::max());  // what comes from here on may be too late for this pass
     pass();
-    alarm_.wait(until_next());
+    const auto longest = until_next();
+    sleeps_until_.store(longest ? store_.system_clock().boot_ms() + *longest : std::numeric_limits<BootMs>::max());
+    alarm_.wait(longest);
   }
 }
 

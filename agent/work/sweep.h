@@ -57,6 +57,8 @@ class Sweep {
   void start();
   void stop();  // closing: the duty that runs ends, later ones do not begin [W2]
   void ring();  // a bell: something may be due
+  // A bell: something of an attempt may be overdue then; the next pass is no later.
+  void look_at(BootMs at);
   // W1: in how long the next pass may find something by itself; until then only a bell calls for one.
   [[nodiscard]] std::optional<DurationMs> until_next();
 
@@ -88,6 +90,7 @@ class Sweep {
   RunId stalled_cursor_;
   std::optional<TimeMs> stalled_done_at_;
   std::optional<BootMs> next_overdue_;
+  std::atomic<BootMs> sleeps_until_{0};  // of the boot-time clock; 0: no loop
 
   mutable Mutex report_mutex_;
   SweepReport report_ GUARDED_BY(report_mutex_);

@@ -68,6 +68,7 @@ std::string finished(Finished how) {
     case Finished::failed: return "failed";
     case Finished::cancelled: return "cancelled";
     case Finished::lease_lost: return "lost";
+    case Finished::queued_again: return "queued again";
   }
   return "";
 }

@@ -65,6 +65,59 @@ TEST_CASE("[N123] e2e: a command that a signal ended has no outcome, by effect c
   }
 }
 
+TEST_CASE("[N123] e2e: a command that ends with an error after our TERM has no outcome, by effect class [E7, X2]") {
+  Box box;
+  const std::vector<std::string> effects = {"pure", "idempotent", "non_idempotent"};
+  // It ends by itself when it is told to, with a code of its own: that is not the step's failure. One that ends well
+  // has an outcome.
+  const auto command = [](const std::string& name, const std::string& code) {
+    return " -- sh -c 'trap \"echo told >> $1/told" + name + "; exit " + code + "\" TERM; echo x >> \"$1\"/" + name +
+           "; while :; do sleep 0.02; done' run $OUT\n";
+  };
+  for (const auto& effect : effects) {
+    box.program(effect, "bide step run --effect " + effect + command(effect, "3"));
+    box.program("well" + effect, "bide step run --effect " + effect + command("well" + effect, "0"));
+  }
+  box.program("alone", "bide step run --effect pure -- sh -c 'exit 3'\n");
+  for (const auto& effect : effects) {
+    INFO(effect);
+    const std::string run = box.start(effect);
+    const std::string well = box.start("well" + effect);
+    eventually([&] { return box.lines(effect) == 1 && box.lines("well" + effect) == 1; }, "both commands run");
+    CHECK(box.bide({"cancel", run}).exit.code == 0);
+    CHECK(box.bide({"cancel", well}).exit.code == 0);
+    box.comes_to(run, "cancelled");
+    box.comes_to(well, "cancelled");
+    CHECK(box.lines("told" + effect) == 1);
+    const Json step = box.json({"journal", run})["items"][0];
+    CHECK(step["status"] == (effect == "non_idempotent" ? "needs_reconcile" : "cancelled"));
+    CHECK(box.json({"journal", well})["items"][0]["status"] == "completed");
+  }
+  box.fails(box.start("alone"), "CommandFailed");  // what nobody signalled is a failure
+}
+
+TEST_CASE("[N27] e2e: a probe that hangs cannot tell: it is ended, and a person is asked [programs.md]") {
+  Box box;
+  box.program("doubt",
+              "r=$(bide step pay --timeout 3s --probe 'echo x >> " + box.out("probed") +
+                  "; sleep 300.TAG & sleep 301.TAG' -- sh -c 'echo x >> \"$1\"/paid; [ -e \"$1\"/go ] || sleep 302.TAG' "
+                  "pay $OUT)\nbide result got=\"$r\"\n");
+  const std::string run = box.start("doubt");
+  eventually([&] { return box.lines("paid") == 1; }, "the effect has begun");
+  box.kill_agent();
+  box.nothing_left();
+  box.serve();
+  const std::string question = box.wait_of(run, "reconcile");
+  box.suspended(run);  // and nothing that the probe started is left
+  CHECK(box.lines("probed") == 1);
+  CHECK(box.lines("paid") == 1);
+  box.touch("go");
+  CHECK(box.bide({"answer", question, "run"}).exit.code == 0);
+  box.comes_to(run, "completed");
+  CHECK(box.lines("paid") == 2);
+  CHECK(box.lines("probed") == 1);
+}
+
 TEST_CASE("[N124] e2e: a timeout of each effect class, with and without --on-timeout fail [E5]") {
   Box box;
   const std::string hangs = " --timeout 300ms -- sh -c 'echo x >> \"$1\"; sleep 300.TAG & sleep 301.TAG' slow $OUT/";

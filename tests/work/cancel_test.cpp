@@ -211,6 +211,7 @@ TEST_CASE("[F12] a step past its own timeout and 30 s is taken over: its late ou
   rig.add("flow", [&](flow::Context& c) {
     flow::StepOptions options;
     options.timeout = 60'000;
+    options.backoff = 5'000;
     return c.step(
         "long", kernel::Effect::idempotent,
         [&](const flow::EffectInfo&) {
@@ -222,6 +223,7 @@ TEST_CASE("[F12] a step past its own timeout and 30 s is taken over: its late ou
           rig.sweep->pass();
           CHECK(rig.run(run).status == RunStatus::queued);
           CHECK(rig.run(run).epoch == 2);
+          rig.advance(5'000);       // its timeout was a failed attempt [E5]
           CHECK(rig.drive() == 1);  // elsewhere, while the first still hangs
           CHECK(rig.run(run).result == "\"second\"");
           return std::string("\"late\"");

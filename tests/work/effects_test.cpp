@@ -222,6 +222,7 @@ TEST_CASE("[N28] a native step that hangs past its timeout is abandoned, its lat
     rig.add("flow", [&](flow::Context& c) {
       flow::StepOptions options;
       options.timeout = 5'000;
+      options.backoff = 60'000;
       const std::string result = c.step(
           "slow", effect,
           [&](const flow::EffectInfo& info) {
@@ -234,6 +235,7 @@ TEST_CASE("[N28] a native step that hangs past its timeout is abandoned, its lat
             rig.advance(1);
             (void)rig.sweep->pass();
             CHECK(rig.run(c.run()).status == RunStatus::queued);  // fenced off
+            rig.advance(60'000);                                  // it has failed once [E5]
             CHECK(rig.drive() == 1);                              // goes on elsewhere while this one still hangs
             return std::string("\"first\"");
           },
@@ -250,6 +252,7 @@ TEST_CASE("[N28] a native step that hangs past its timeout is abandoned, its lat
       CHECK(ledger.lines().size() == 2);
       CHECK(ledger.keys() == 1);
       CHECK(rig.journal(run).size() == 2);
+      CHECK(rig.journal(run)[0].failures == 1);
     } else {
       CHECK(rig.run(run).status == RunStatus::waiting);
       REQUIRE(rig.waits(run).size() == 1);
