@@ -74,7 +74,8 @@ void write_step(json::Writer& out, const kernel::StepRow& step) {
       .end_object();
 }
 
-void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optional<std::string>& workflow) {
+void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optional<std::string>& workflow,
+                const std::optional<std::string>& evidence) {
   out.begin_object().member("id", wait.id.value).member("run", wait.run.value);
   if (workflow) out.member("workflow", *workflow);
   out.member("step", wait.step.value).member("kind", to_text(wait.kind)).member("name", wait.name);
@@ -86,6 +87,7 @@ void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optio
   text_or_null(out, "resolved_by", wait.resolved_by);
   out.member("created_at", format_time(wait.created_at));
   time_or_null(out, "resolved_at", wait.resolved_at);
+  if (evidence) out.member_raw("evidence", *evidence);
   out.end_object();
 }
 

@@ -6,7 +6,7 @@
 //          "request","result","error","created_at","updated_at"}
 //   wait  {"id","run","workflow","step","kind","name","status","asks","request","etag","resolve_by","resolution",
 //          "resolved_by","created_at","resolved_at"}; etag = hex of the digest, If-Match takes it with or without
-//          quotes
+//          quotes. One reconcile question alone also has "evidence" (agent/kernel/evidence.h)
 //   event {"id","at","kind","run","step","payload"}
 #pragma once
 
@@ -24,7 +24,8 @@ namespace bide::web {
 
 void write_run(json::Writer& out, const kernel::RunRow& run, const kernel::Explanation* more = nullptr);
 void write_step(json::Writer& out, const kernel::StepRow& step);
-void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optional<std::string>& workflow);
+void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optional<std::string>& workflow,
+                const std::optional<std::string>& evidence = std::nullopt);
 void write_event(json::Writer& out, const kernel::EventRow& event);
 
 [[nodiscard]] std::string wait_document(const kernel::WaitRow& wait);

@@ -7,6 +7,7 @@
 #include "agent/base/time.h"
 #include "agent/flow/attempt.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/evidence.h"
 #include "web/body.h"
 #include "web/problem.h"
 #include "web/routes.h"
@@ -186,8 +187,12 @@ void keep_late(Ports& ports, const Request& request) {
   const auto nonce = json::string_member(request.body, "nonce");
   const Principal& who = request.principal;
   if (!step || !nonce || !who.run || json::member(request.body, "verdict")) return;
-  ports.commands.store().write(
-      [&](db::Tx& tx) { (void)kernel::keep_orphaned_outcome(tx, *who.run, *step, who.epoch, *nonce, tx.now()); });
+  const auto error = json::member(request.body, "error");
+  const std::string text = error ? *error : json::member(request.body, "result").value_or("null");
+  const kernel::HandedIn handed{text, error.has_value()};
+  ports.commands.store().write([&](db::Tx& tx) {
+    (void)kernel::keep_orphaned_outcome(tx, *who.run, *step, who.epoch, *nonce, handed, tx.now());
+  });
 }
 
 // What complete, fail and probe have in common: the step of the path and the nonce of the body.

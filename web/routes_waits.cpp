@@ -3,6 +3,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/text.h"
+#include "agent/kernel/evidence.h"
 #include "web/body.h"
 #include "web/problem.h"
 #include "web/render.h"
@@ -74,7 +75,10 @@ Response one_wait(Ports& ports, Request& request) {
       if (!row) return {true, problem_response(problem("wait_not_found", "there is no such wait", "bide inbox"))};
       const auto run = kernel::read_run(tx, row->run);
       json::Writer out;
-      write_wait(out, *row, run ? std::optional(run->workflow_name) : std::nullopt);
+      // What came in after the question was asked is shown too, beside what was asked.
+      std::optional<std::string> evidence;
+      if (row->kind == kernel::WaitKind::reconcile) evidence = kernel::evidence_of(tx, row->step);
+      write_wait(out, *row, run ? std::optional(run->workflow_name) : std::nullopt, evidence);
       Response response = json_response(200, out.take());
       response.with("ETag", "\"" + json::string_member(response.body, "etag").value_or("") + "\"");
       return {row->status != kernel::WaitStatus::pending, std::move(response)};

@@ -33,9 +33,9 @@ struct AttemptOptions {
   bool allow_default_approved = false;               // A4: the manifest's permission
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;                                // of its token: who speaks for this attempt
-  std::function<void()> on_requeued;  // the run was queued again by this attempt: the dispatcher may claim
+  std::function<void()> on_requeued;        // the run was queued again by this attempt: the dispatcher may claim
   std::function<void(BootMs)> on_deadline;  // something has to end by then [E5]; called under the attempt's lock
-  Pace* pace = nullptr;               // tests
+  Pace* pace = nullptr;                     // tests
 };
 
 class Attempt : public std::enable_shared_from_this<Attempt> {

@@ -52,7 +52,7 @@ void Attempt::abandon() {
       for (const StepId step : late.unanswered) {
         const auto row = kernel::read_step(tx, step);
         if (!row || row->status != kernel::StepStatus::started) continue;  // it has answered meanwhile
-        (void)kernel::put_in_doubt(tx, fence_, step, R"({"probe":"timed out"})", tx.now());
+        (void)kernel::put_in_doubt(tx, fence_, step, "timed out", tx.now());
       }
     }
     (void)kernel::abandon_attempt(tx, fence_, tx.now());

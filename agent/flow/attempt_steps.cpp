@@ -4,6 +4,7 @@
 #include "agent/base/json.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
+#include "agent/kernel/evidence.h"
 #include "agent/kernel/steps.h"
 #include "agent/kernel/waits.h"
 
@@ -231,10 +232,9 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
                     kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash),
                     *entry.ask.probe};
   }
-  const std::string known =
-      json::Writer().begin_object().member("probe", entry.ask.probe ? "could not tell" : "none").end_object().take();
+  const std::string_view probe = entry.ask.probe ? "could not tell" : "none";
   const auto outcome = persist(
-      guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::put_in_doubt(tx, fence_, id, known, tx.now()); });
+      guard, [&, id = entry.row.id](db::Tx& tx) { return kernel::put_in_doubt(tx, fence_, id, probe, tx.now()); });
   if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
   entry.row.status = kernel::StepStatus::needs_reconcile;
   return std::nullopt;
@@ -296,10 +296,19 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
     return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
   if (entry->superseded) entry->superseded->store(true);
   kernel::Completion done{intent_of(*entry), entry->row.id, std::string(result), usage};
-  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::complete_step(tx, fence_, done, tx.now()); });
+  std::optional<kernel::RecordOutcome> outcome;
+  try {
+    outcome = persist(guard, [&](db::Tx& tx) { return kernel::complete_step(tx, fence_, done, tx.now()); });
+  } catch (const CorruptData&) {  // the file refuses the entry: its effect has happened all the same [J1]
+    stop_executing(*entry);
+    persist(guard, [&](db::Tx& tx) {
+      kernel::keep_late_outcome(tx, fence_.run, done.known, fence_.epoch, done.intent.name, {done.result}, tx.now());
+    });
+    throw;
+  }
   stop_executing(*entry);
-  if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
-  const auto& recorded = std::get<kernel::Recorded>(outcome);
+  if (std::holds_alternative<kernel::LateOutcome>(*outcome)) return lost();
+  const auto& recorded = std::get<kernel::Recorded>(*outcome);
   entry->row.id = recorded.step;
   Outcome settled = settle(*entry, std::string(result));
   if (recorded.cancel_asked && options_.style == Style::program) return cancelled_outcome(*entry);

@@ -79,8 +79,8 @@ struct QuestionOptions {
 };
 
 // all: when a branch fails, the run fails: its error is written at once, the others begin nothing more, what they have
-// under way is let finish and recorded [P1]. settle: all branches go on to their ends; then the first failure (by order)
-// is thrown, and the code may go on.
+// under way is let finish and recorded [P1]. settle: all branches go on to their ends; then the first failure (by
+// order) is thrown, and the code may go on.
 enum class Join { all, settle };
 
 class Context {
@@ -104,8 +104,8 @@ class Context {
   TimeMs now();                                                                          // J8
   std::string uuid();                                                                    // J8
 
-  // Runs each function on a branch of its own, side by side; returns their results in order. Names of branches: parent's
-  // name, a dot, and the number from 1.
+  // Runs each function on a branch of its own, side by side; returns their results in order. Names of branches:
+  // parent's name, a dot, and the number from 1.
   std::vector<std::string> branches(const std::vector<std::function<std::string(Context&)>>& functions,
                                     Join join = Join::all);
 

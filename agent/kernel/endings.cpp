@@ -82,9 +82,10 @@ SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaite
 OnceMore queue_once_more(db::Tx& tx, const Fence& fence, TimeMs now) {
   if (!holds(tx, fence)) return OnceMore::lease_lost;
   const int changed =
-      db::Query(tx,
-                "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, open_steps_again = 1, run_at = ?2 "
-                "WHERE id = ?1 AND open_steps_again = 0")
+      db::Query(
+          tx,
+          "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, open_steps_again = 1, run_at = ?2 "
+          "WHERE id = ?1 AND open_steps_again = 0")
           .bind(fence.run, now)
           .run();
   if (changed != 1) return OnceMore::spent;

@@ -3,6 +3,7 @@
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/evidence.h"
 
 namespace bide::kernel {
 namespace {
@@ -150,7 +151,7 @@ IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& int
 RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& done, TimeMs now) {
   const Held on = held(tx, fence);
   if (!on.lease) {
-    keep_late_outcome(tx, fence.run, done.known, fence.epoch, done.intent.name, now);
+    keep_late_outcome(tx, fence.run, done.known, fence.epoch, done.intent.name, {done.result}, now);
     return LateOutcome{};
   }
   if (on.marked) reset_recoveries_of(tx, fence.run);
@@ -174,7 +175,7 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
 RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
   const Held on = held(tx, fence);
   if (!on.lease) {
-    keep_late_outcome(tx, fence.run, failure.known, fence.epoch, failure.intent.name, now);
+    keep_late_outcome(tx, fence.run, failure.known, fence.epoch, failure.intent.name, {failure.error, true}, now);
     return LateOutcome{};
   }
   StepId id = failure.known.valid() ? failure.known : find_position(tx, fence.run, failure.intent.position);
@@ -229,30 +230,6 @@ bool settle_step(db::Tx& tx, const Fence& fence, StepId step, std::string_view r
           .bind(step, result, event, now)
           .run();
   if (changed != 1) throw Bug("settle_step: the step was settled already");
-  return true;
-}
-
-void keep_late_outcome(db::Tx& tx, RunId run, StepId step, std::int64_t epoch, std::string_view what, TimeMs now) {
-  json::Writer w;
-  w.begin_object().member("epoch", epoch).member("name", std::string(what)).end_object();
-  append_event(tx, now, "step.late_outcome", run, step, w.text());
-}
-
-bool keep_orphaned_outcome(db::Tx& tx, RunId run, std::int64_t seq, std::int64_t epoch, std::string_view nonce,
-                           TimeMs now) {
-  StepId step;
-  std::string name;
-  {
-    db::Query q(
-        tx,
-        "SELECT id, name FROM steps WHERE run_id = ?1 AND seq = ?2 AND epoch = ?3 AND nonce = ?4 AND "
-        "status IN ('started','needs_reconcile') AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id = ?1 AND "
-        "e.step_id = steps.id AND e.kind = 'step.late_outcome' AND json_extract(e.payload, '$.epoch') = ?3)");
-    if (!q.bind(run, seq, epoch, nonce).next()) return false;
-    step = StepId(q.integer(0));
-    name = q.text(1);
-  }
-  keep_late_outcome(tx, run, step, epoch, name, now);
   return true;
 }
 

@@ -106,11 +106,4 @@ void fail_overdue(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs
 [[nodiscard]] IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& intent,
                                          std::string_view result, bool reset_recoveries, TimeMs now);
 
-// Event step.late_outcome of a fence that is lost: evidence for a question.
-void keep_late_outcome(db::Tx& tx, RunId run, StepId step, std::int64_t epoch, std::string_view what, TimeMs now);
-// An outcome handed in for an attempt that no process drives any more (its agent died): its secret died too, so it is
-// believed by the nonce of the step's present execution. Kept once an execution. False: no such execution, not kept.
-bool keep_orphaned_outcome(db::Tx& tx, RunId run, std::int64_t seq, std::int64_t epoch, std::string_view nonce,
-                           TimeMs now);
-
 }  // namespace bide::kernel

@@ -3,6 +3,7 @@
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/evidence.h"
 #include "agent/kernel/judge.h"
 #include "agent/kernel/signals.h"
 
@@ -147,13 +148,14 @@ OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool r
   return opened;
 }
 
-DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view known, TimeMs now) {
+DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view probe, TimeMs now) {
   if (!holds(tx, fence)) return LeaseLost{};
   if (const auto last = latest_wait(tx, step);
       last && last->kind == WaitKind::reconcile && last->status == WaitStatus::pending) {
     return last->id;
   }
   const auto row = read_step(tx, step);
+  const std::string known = evidence_of(tx, step, probe);
   const int changed =
       db::Query(tx, "UPDATE steps SET status = 'needs_reconcile', updated_at = ?2 WHERE id = ?1 AND status = 'started'")
           .bind(step, now)

@@ -61,10 +61,10 @@ using OpenOutcome = std::variant<WaitOpened, LeaseLost>;
 [[nodiscard]] OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool reset_recoveries,
                                     TimeMs now);
 
-// E3: step needs_reconcile, event and question in one transaction. `known`: JSON object with what is known
-// (attempts, times, late outcomes, log lines). From started; a step already in doubt with a pending question keeps it.
+// E3: step needs_reconcile, event and question in one transaction. The question shows what is known (evidence.h);
+// `probe`: what came of asking it. From started; a step already in doubt with a pending question keeps it.
 using DoubtOutcome = std::variant<WaitId, LeaseLost>;
-[[nodiscard]] DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view known,
+[[nodiscard]] DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::string_view probe,
                                         TimeMs now);
 
 // A decision as a person sends it. Exactly one of decision and answer is set.

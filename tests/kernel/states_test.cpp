@@ -230,7 +230,7 @@ const std::map<std::string, StepVerb>& step_verbs() {
        }},
       {"put_in_doubt",
        [](db::Tx& tx, const Fence& fence, StepId step) -> std::string {
-         return std::holds_alternative<WaitId>(put_in_doubt(tx, fence, step, "{}", tx.now())) ? "done" : "lost";
+         return std::holds_alternative<WaitId>(put_in_doubt(tx, fence, step, "none", tx.now())) ? "done" : "lost";
        }},
       {"finish",
        [](db::Tx& tx, const Fence& fence, StepId) {

@@ -98,10 +98,11 @@ TEST_CASE("[N123] e2e: a command that ends with an error after our TERM has no o
 
 TEST_CASE("[N27] e2e: a probe that hangs cannot tell: it is ended, and a person is asked [programs.md]") {
   Box box;
-  box.program("doubt",
-              "r=$(bide step pay --timeout 3s --probe 'echo x >> " + box.out("probed") +
-                  "; sleep 300.TAG & sleep 301.TAG' -- sh -c 'echo x >> \"$1\"/paid; [ -e \"$1\"/go ] || sleep 302.TAG' "
-                  "pay $OUT)\nbide result got=\"$r\"\n");
+  box.program(
+      "doubt",
+      "r=$(bide step pay --timeout 3s --probe 'echo x >> " + box.out("probed") +
+          "; sleep 300.TAG & sleep 301.TAG' -- sh -c 'echo x >> \"$1\"/paid; [ -e \"$1\"/go ] || sleep 302.TAG' "
+          "pay $OUT)\nbide result got=\"$r\"\n");
   const std::string run = box.start("doubt");
   eventually([&] { return box.lines("paid") == 1; }, "the effect has begun");
   box.kill_agent();

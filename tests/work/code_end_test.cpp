@@ -42,52 +42,52 @@ bool has_step(Rig& rig, RunId run, const std::string& step) {
 struct Five {
   explicit Five(flow::Join join = flow::Join::all) {
     rig.add("flow", [this, join](flow::Context& c) {
-      c.branches(
-          {[this](flow::Context& b) {
-             const std::string got = b.step("slow", Effect::non_idempotent, [this](const flow::EffectInfo&) {
-               ++inside;
-               (void)test::holds_within(60s, [this] { return release.load(); });
-               if (die) throw test::Died{};
-               return std::string("1");
-             });
-             if (swallow) {
-               try {
-                 b.step("more", Effect::pure, [this](const flow::EffectInfo&) { return std::to_string(++begun); });
-               } catch (...) {
-                 ++begun_refused;
-               }
-             }
-             b.step("never", Effect::pure, [this](const flow::EffectInfo&) { return std::to_string(++begun); });
-             return got;
-           },
-           [this](flow::Context& b) {
-             b.approval("go on?");
-             b.step("never", Effect::pure, [this](const flow::EffectInfo&) { return std::to_string(++begun); });
-             return std::string("2");
-           },
-           [](flow::Context& b) {
-             flow::StepOptions options;
-             options.backoff = 3'600'000;
-             return b.step(
-                 "again", Effect::pure,
-                 [](const flow::EffectInfo&) -> std::string { throw std::runtime_error("not yet"); }, options);
-           },
-           [this](flow::Context& b) {
-             return b.step("late", Effect::idempotent, [this](const flow::EffectInfo&) -> std::string {
-               ++inside;
-               (void)test::holds_within(60s, [this] { return release.load(); });
-               throw std::runtime_error("late");
-             });
-           },
-           [this](flow::Context& b) {
-             (void)test::holds_within(60s, [this, &b] {
-               return inside == 2 && rig.waits(b.run()).size() == 1 &&
-                      rig.number("SELECT count(*) FROM steps WHERE status = 'pending'") == 1;
-             });
-             return b.step("bad", Effect::pure,
-                           [](const flow::EffectInfo&) -> std::string { throw flow::Final("no such host"); });
-           }},
-          join);
+      c.branches({[this](flow::Context& b) {
+                    const std::string got = b.step("slow", Effect::non_idempotent, [this](const flow::EffectInfo&) {
+                      ++inside;
+                      (void)test::holds_within(60s, [this] { return release.load(); });
+                      if (die) throw test::Died{};
+                      return std::string("1");
+                    });
+                    if (swallow) {
+                      try {
+                        b.step("more", Effect::pure,
+                               [this](const flow::EffectInfo&) { return std::to_string(++begun); });
+                      } catch (...) {
+                        ++begun_refused;
+                      }
+                    }
+                    b.step("never", Effect::pure, [this](const flow::EffectInfo&) { return std::to_string(++begun); });
+                    return got;
+                  },
+                  [this](flow::Context& b) {
+                    b.approval("go on?");
+                    b.step("never", Effect::pure, [this](const flow::EffectInfo&) { return std::to_string(++begun); });
+                    return std::string("2");
+                  },
+                  [](flow::Context& b) {
+                    flow::StepOptions options;
+                    options.backoff = 3'600'000;
+                    return b.step(
+                        "again", Effect::pure,
+                        [](const flow::EffectInfo&) -> std::string { throw std::runtime_error("not yet"); }, options);
+                  },
+                  [this](flow::Context& b) {
+                    return b.step("late", Effect::idempotent, [this](const flow::EffectInfo&) -> std::string {
+                      ++inside;
+                      (void)test::holds_within(60s, [this] { return release.load(); });
+                      throw std::runtime_error("late");
+                    });
+                  },
+                  [this](flow::Context& b) {
+                    (void)test::holds_within(60s, [this, &b] {
+                      return inside == 2 && rig.waits(b.run()).size() == 1 &&
+                             rig.number("SELECT count(*) FROM steps WHERE status = 'pending'") == 1;
+                    });
+                    return b.step("bad", Effect::pure,
+                                  [](const flow::EffectInfo&) -> std::string { throw flow::Final("no such host"); });
+                  }},
+                 join);
       return std::string("\"end\"");
     });
   }
@@ -129,7 +129,8 @@ TEST_CASE("[N79] one of five branches fails: the others begin nothing more, what
   CHECK(t.rig.drive() == 0);
 }
 
-TEST_CASE("[N79] the process dies while what executes is let finish: the code is not entered again, the run fails [E6]") {
+TEST_CASE(
+    "[N79] the process dies while what executes is let finish: the code is not entered again, the run fails [E6]") {
   Five t;
   t.die = true;
   const RunId run = t.rig.start("flow");
@@ -163,7 +164,8 @@ TEST_CASE("[N79] join settle: the others go on to their ends, then the failure i
                   },
                   [&](flow::Context& b) {
                     b.approval("go on?");
-                    return b.step("other", Effect::pure, [&](const flow::EffectInfo&) { return std::to_string(++others); });
+                    return b.step("other", Effect::pure,
+                                  [&](const flow::EffectInfo&) { return std::to_string(++others); });
                   }},
                  flow::Join::settle);
     } catch (const flow::StepFailed& e) {
@@ -183,7 +185,8 @@ TEST_CASE("[N79] join settle: the others go on to their ends, then the failure i
 // Thrown by an effect past everything that takes it for a failure: the step stays open, and code that swallows it ends.
 struct Odd {};
 
-TEST_CASE("[J9] native code that ends with an open entry is run once more, and fails with OpenSteps if it does so again") {
+TEST_CASE(
+    "[J9] native code that ends with an open entry is run once more, and fails with OpenSteps if it does so again") {
   for (const bool heals : {true, false}) {
     for (const Effect effect : {Effect::pure, Effect::non_idempotent}) {
       Rig rig;

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "agent/base/json.h"
 #include "agent/work/explain.h"
 #include "tests/support/eventually.h"
 #include "tests/support/rig.h"
@@ -389,6 +390,52 @@ TEST_CASE("[N88] a riding intent that is refused stops the attempt, its outcome 
     CHECK(rig.run(run).status == RunStatus::completed);
     CHECK(after == 1);
   }
+}
+
+TEST_CASE("[N88] a riding intent that the file refuses for its size stops the attempt, its outcome is kept as late") {
+  test::Rig rig;
+  int effects = 0;
+  int after = 0;
+  rig.add("flow", [&](flow::Context& c) {
+    flow::StepOptions options;
+    options.request = json::quote(std::string(2'000, 'x'));
+    c.step(
+        "fetch", Effect::pure, [&](const flow::EffectInfo&) { return std::to_string(++effects); }, options);
+    return c.step("after", Effect::pure, [&](const flow::EffectInfo&) { return std::to_string(++after); });
+  });
+  const RunId run = rig.start("flow");
+  rig.exec(
+      "CREATE TRIGGER too_large BEFORE INSERT ON steps WHEN length(NEW.request) > 1000 BEGIN SELECT RAISE(ABORT, 'too "
+      "large'); END");
+  CHECK(rig.drive(1) == 1);
+  CHECK(effects == 1);
+  CHECK(after == 0);
+  CHECK(rig.journal(run).empty());
+  CHECK(rig.count_events(run, "step.late_outcome") == 1);
+  CHECK(rig.number("SELECT count(*) FROM events WHERE kind = 'step.late_outcome' AND payload->>'result' = 1") == 1);
+  CHECK(rig.run(run).status == RunStatus::queued);
+  CHECK(rig.run(run).reason == "agent_fault");
+  rig.exec("DROP TRIGGER too_large");
+  rig.advance(limits::kUnclaimedSpawnBackoffMs);
+  rig.drive();
+  CHECK(rig.run(run).status == RunStatus::completed);
+  CHECK(after == 1);
+}
+
+TEST_CASE("[N88] what is too large at the door is no intent: its effect does not begin [D5]") {
+  test::Rig rig;
+  int effects = 0;
+  rig.add("flow", [&](flow::Context& c) {
+    flow::StepOptions options;
+    options.request = json::quote(std::string(limits::kDocumentBytes, 'x'));
+    return c.step(
+        "fetch", Effect::pure, [&](const flow::EffectInfo&) { return std::to_string(++effects); }, options);
+  });
+  const RunId run = rig.start("flow");
+  rig.drive();
+  CHECK(effects == 0);
+  CHECK(rig.journal(run).empty());
+  CHECK(rig.run(run).status == RunStatus::failed);
 }
 
 TEST_CASE("[N126] an attempt held for an hour, idle: no byte written") {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "agent/base/json.h"
+#include "agent/kernel/evidence.h"
 #include "agent/work/explain.h"
 #include "tests/support/eventually.h"
 #include "tests/support/verdict.h"
@@ -210,6 +211,87 @@ TEST_CASE("[N124] an agent that has nothing else to do sees a step that is too l
   let_go = true;
   test::eventually([&] { return rig.count_events(run, "step.late_outcome") == 1; }, "the late outcome is kept");
   CHECK(effects == 1);
+}
+
+// What came in late, as a question shows it.
+std::string late(const std::string& document) {
+  return json::at_pointer(document, "/late_outcomes/0").value_or("none");
+}
+
+TEST_CASE("[N28] a late outcome is kept itself, result or error, and the question of the step shows it [K2, E3]") {
+  struct Case {
+    std::string result;  // empty: it throws
+    std::string member;
+    std::string kept;
+  };
+  const std::vector<Case> cases = {
+      {R"({"id": 12345678901234567890})", "result", R"({"id": 12345678901234567890})"},
+      {"", "error", R"({"code":"StepError","message":"no"})"},
+      {json::quote(std::string(5'000, 'x')), "result_cut", json::quote("\"" + std::string(4'095, 'x'))},
+      // Cut between characters: 4095 bytes and a sign of two.
+      {json::quote(std::string(4'094, 'x') + "\xC3\xA9 and more"), "result_cut",
+       json::quote("\"" + std::string(4'094, 'x'))},
+  };
+  for (const Case& one : cases) {
+    INFO(one.member);
+    Rig rig;
+    int effects = 0;
+    rig.add("flow", [&](flow::Context& c) {
+      return c.step("pay", Effect::non_idempotent, [&](const flow::EffectInfo&) {
+        ++effects;
+        rig.exec("UPDATE runs SET epoch = epoch + 1, status = 'queued', owner = NULL");  // taken over
+        if (one.result.empty()) throw flow::Final("no");
+        return one.result;
+      });
+    });
+    const RunId run = rig.start("flow");
+    rig.drive();
+    CHECK(effects == 1);
+    CHECK(rig.run(run).status == RunStatus::waiting);
+    const auto question = pending_wait(rig, run);
+    const std::string known = json::member(question.payload, "known").value_or("");
+    CHECK(json::string_member(known, "probe") == "none");
+    CHECK(json::int_member(known, "executions") == 1);
+    CHECK(json::string_member(known, "last_began_at") == "2027-01-01T00:00:00.000Z");
+    CHECK(json::int_member(late(known), "epoch") == 1);
+    CHECK(json::member(late(known), one.member) == one.kept);
+    CHECK_FALSE(json::check(question.payload));
+  }
+}
+
+TEST_CASE("[N28] an outcome that comes after the question was asked is shown beside it, and failed attempts are") {
+  Rig rig;
+  int effects = 0;
+  bool hang = false;
+  rig.add("flow", [&](flow::Context& c) {
+    flow::StepOptions options;
+    options.timeout = 2'000;
+    options.retries = 1;
+    options.backoff = 5'000;
+    return c.step(
+        "pay", Effect::non_idempotent,
+        [&](const flow::EffectInfo&) -> std::string {
+          ++effects;
+          if (!hang) throw std::runtime_error("busy");
+          too_late(rig, 2'000);
+          rig.drive();  // asks the question
+          return "\"receipt\"";
+        },
+        options);
+  });
+  const RunId run = rig.start("flow");
+  rig.drive();
+  hang = true;
+  rig.advance(5'000);
+  rig.drive();
+  CHECK(effects == 2);
+  const auto question = pending_wait(rig, run);
+  const std::string known = json::member(question.payload, "known").value_or("");
+  CHECK(json::at_pointer(known, "/failed_attempts/0/error/message") == "\"busy\"");
+  CHECK(json::int_member(known, "executions") == 2);
+  CHECK(json::member(known, "late_outcomes") == "[]");
+  const std::string now = rig.store->read([&](db::ReadTx& tx) { return kernel::evidence_of(tx, question.step); });
+  CHECK(json::member(late(now), "result") == "\"receipt\"");
 }
 
 }  // namespace
