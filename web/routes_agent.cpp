@@ -26,6 +26,16 @@ Response sweep(Ports& ports, Request& request) {
   return json_response(200, out.take());
 }
 
+// C6.
+Response accept_clock(Ports& ports, Request& request) {
+  if (const auto bad = check_body(request, {})) return problem_response(*bad);
+  const auto accepted = ports.commands.accept_clock(who(request));
+  json::Writer out;
+  out.begin_object().member("was", format_time(accepted.was)).member("now", format_time(accepted.now));
+  out.member("was_held", accepted.was_held).end_object();
+  return json_response(200, out.take());
+}
+
 Response healthy(Ports&, Request&) { return json_response(200, "{\"status\":\"ok\"}"); }
 
 // Why no work would be done, if so. Reads memory only, so that it answers when the file does not.
@@ -128,6 +138,7 @@ void add_agent_routes(Router& router, Ports& ports) {
     return [&ports, handler](Request& request) { return handler(ports, request); };
   };
   router.post("/v1/sweep", kAdmin, with(sweep));
+  router.post("/v1/clock/accept", kAdmin, with(accept_clock));
   router.open("/healthz", with(healthy), Lane::health);
   router.open("/readyz", with(ready), Lane::health);
   router.get("/v1/info", kRead, with(info));

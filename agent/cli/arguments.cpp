@@ -98,6 +98,13 @@ void for_sql(CLI::App& app, Arguments& a) {
   app.add_option("--data", a.data_dir, "folder of the file")->type_name("DIR");
 }
 
+void for_clock(CLI::App& app, Arguments& a) {
+  app.add_option("WHAT", a.name, "accept: the wall clock is right; the agent's clock follows it, backwards too")
+      ->required()
+      ->type_name("")
+      ->check(CLI::IsMember({"accept"}));
+}
+
 void for_completion(CLI::App& app, Arguments& a) {
   app.add_option("SHELL", a.name, "the shell")->required()->type_name("")->check(CLI::IsMember({"bash"}));
 }
@@ -136,6 +143,8 @@ const Verb kVerbs[] = {
      "result\n"
      "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  fail the step"},
     {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
+    {"clock", "take the wall clock as it is, when the agent is held because it was set back", true, for_clock,
+     "bide clock accept"},
     {"sql", "the agent's file, read-only", false, for_sql,
      "bide sql 'SELECT id, status FROM runs ORDER BY id DESC LIMIT 5'\nbide sql < report.sql"},
     {"ui", "a link to the page, for one use within a minute", true, for_none, "bide ui"},

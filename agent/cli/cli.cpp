@@ -27,7 +27,8 @@ constexpr Asking kAsking[] = {{"run", verb_run},         {"runs", verb_runs},
                               {"signal", verb_signal},   {"inbox", verb_inbox},
                               {"approve", verb_approve}, {"deny", verb_deny},
                               {"answer", verb_answer},   {"sweep", verb_sweep},
-                              {"ui", verb_ui},           {"request-changes", verb_request_changes}};
+                              {"ui", verb_ui},           {"request-changes", verb_request_changes},
+                              {"clock", verb_clock}};
 
 struct Alone {
   const char* name;

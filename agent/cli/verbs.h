@@ -42,6 +42,7 @@ int verb_request_changes(Session& session);
 int verb_answer(Session& session);
 
 int verb_sweep(Session& session);
+int verb_clock(Session& session);
 int verb_ui(Session& session);
 
 // These ask no agent.

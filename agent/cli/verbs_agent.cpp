@@ -1,4 +1,4 @@
-// The agent itself: serve, sweep, ui, version, completion.
+// The agent itself: serve, sweep, clock, ui, version, completion.
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -41,6 +41,18 @@ int verb_sweep(Session& session) {
   }
   table.print(session.console);
   return well ? kDone : kFailed;
+}
+
+int verb_clock(Session& session) {
+  const Reply reply = accepted(session.client.post("/v1/clock/accept", "{}"));
+  if (session.arguments.json) {
+    print_json(session.console, reply.body);
+    return kDone;
+  }
+  session.console.out << "the agent's clock was " << short_time(json::string_member(reply.body, "was").value_or(""))
+                      << " and is " << short_time(json::string_member(reply.body, "now").value_or("")) << "\n";
+  if (json::bool_member(reply.body, "was_held").value_or(false)) session.console.err << "it is held no more\n";
+  return kDone;
 }
 
 int verb_ui(Session& session) {

@@ -1,5 +1,8 @@
 #include "agent/work/commands.h"
 
+#include "agent/base/log.h"
+#include "agent/kernel/clock_mark.h"
+
 namespace bide::work {
 
 Commands::Commands(db::Store& store, Random& random, Executor& executor, Sweep& sweep, Feed& feed,
@@ -157,5 +160,19 @@ std::variant<Answer, Problem> Commands::retry(RunId run, const kernel::Principal
 }
 
 SweepReport Commands::sweep_now() { return sweep_.pass(); }
+
+Commands::ClockAccepted Commands::accept_clock(const kernel::Principal& by) {
+  ClockAccepted accepted;
+  accepted.was_held = store_.clock().held();
+  accepted.was = store_.now();
+  accepted.now = store_.clock().accept_wall();
+  log::warn("clock.accepted",
+            {{"by", by.name}, {"was", format_time(accepted.was)}, {"now", format_time(accepted.now)}});
+  store_.write([&](db::Tx& tx) { kernel::accept_clock(tx, by.name, accepted.was, accepted.now); },
+               db::Purpose::decision);
+  executor_.ring();
+  sweep_.ring();
+  return accepted;
+}
 
 }  // namespace bide::work

@@ -80,6 +80,13 @@ class Commands {
   [[nodiscard]] std::variant<Answer, Problem> retry(RunId run, const kernel::Principal& by, const Once& once,
                                                     const Render<kernel::RetryOutcome>& render);
   SweepReport sweep_now();
+  // C6: the store's clock is the wall clock, forwards or backwards, and the mark of the file with it.
+  struct ClockAccepted {
+    TimeMs was = 0;
+    TimeMs now = 0;
+    bool was_held = false;
+  };
+  ClockAccepted accept_clock(const kernel::Principal& by);
 
   [[nodiscard]] db::Store& store() { return store_; }
   [[nodiscard]] Feed& feed() { return feed_; }

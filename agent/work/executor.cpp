@@ -7,6 +7,7 @@
 #include "agent/base/log.h"
 #include "agent/base/thread_name.h"
 #include "agent/flow/attempt_impl.h"
+#include "agent/work/wall.h"
 
 namespace bide::work {
 
@@ -139,8 +140,8 @@ void Executor::dispatch(std::stop_token stop) {
   name_thread("bide-dispatch");
   while (!stop.stop_requested()) {
     std::optional<DurationMs> longest;
+    const auto look = follow_wall(store_);
     try {
-      store_.clock().follow_wall();
       int free = 0;
       {
         Lock lock(mutex_);
@@ -164,6 +165,7 @@ void Executor::dispatch(std::stop_token stop) {
       log::error("dispatcher.failed", {{"error", e.what()}});
       longest = limits::kDiskProbeMs;
     }
+    if (look) longest = std::min(longest.value_or(*look), *look);
     alarm_.wait(longest);
   }
 }

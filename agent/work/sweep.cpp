@@ -8,6 +8,7 @@
 #include "agent/base/thread_name.h"
 #include "agent/kernel/processes.h"
 #include "agent/kernel/stalled.h"
+#include "agent/work/wall.h"
 
 namespace bide::work {
 namespace {
@@ -45,7 +46,7 @@ void Sweep::add(std::string place, Duty duty) {
 SweepReport Sweep::pass() {
   Lock one(pass_mutex_);
   SweepReport report;
-  store_.clock().follow_wall();
+  (void)follow_wall(store_);
   for (const Named& duty : duties_) {
     if (closing_.load()) {
       report.cut_short = true;
@@ -208,6 +209,8 @@ std::optional<DurationMs> Sweep::until_next() {
     if (const auto soon = look(store_.now())) longest = std::min(longest, *soon);
   }
   const BootMs boot = store_.system_clock().boot_ms();
+  if (const auto again = store_.clock().look_again_at())
+    longest = std::min(longest, std::max<DurationMs>(1, *again - boot));
   if (next_overdue_) longest = std::min(longest, std::max<DurationMs>(0, *next_overdue_ - boot));
   return longest;
 }

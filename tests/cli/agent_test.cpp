@@ -1,4 +1,5 @@
 // The verbs against a real agent: what they print, and with which code they end.
+#include <sqlite3.h>
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -235,6 +236,33 @@ TEST_CASE("cli: a watcher outlives the agent") {
   INFO(watcher.err());
   REQUIRE(exit);
   CHECK(exit->code == 0);
+}
+
+TEST_CASE("[N85] cli: an agent that is held because the clock was set back says so, and goes on at bide clock accept") {
+  Box box;
+  box.agent().kill();
+  // As after a month with a clock that went ahead.
+  sqlite3* file = nullptr;
+  REQUIRE(sqlite3_open((box.data() + "/bide.db").c_str(), &file) == SQLITE_OK);
+  CHECK(
+      sqlite3_exec(file,
+                   "INSERT INTO meta (key, value) VALUES ('clock_mark', CAST(strftime('%s','now') AS INTEGER) * 1000 + "
+                   "2592000000) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                   nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(file);
+  box.serve();
+  const Finished started = box.bide({"run", "hello"});
+  REQUIRE(started.exit.code == 0);
+  const std::string run = started.out.substr(0, started.out.size() - 1);
+  CHECK_FALSE(holds_within(500ms, [&] { return box.json({"show", run})["status"] != "queued"; }));
+  CHECK(box.bide({"clock"}).exit.code == 2);
+  CHECK(box.bide({"clock", "set"}).exit.code == 2);
+  const Json accepted = box.json({"clock", "accept"});
+  CHECK(accepted["was_held"] == true);
+  CHECK(accepted["was"] > accepted["now"]);
+  eventually([&] { return box.json({"show", run})["status"] == "completed"; }, "it goes on");
+  CHECK(box.json({"clock", "accept"})["was_held"] == false);
+  CHECK(box.bide({"clock", "accept"}).out.find("the agent's clock was 20") == 0);
 }
 
 TEST_CASE("cli: over TCP a token is needed, and said to be") {
