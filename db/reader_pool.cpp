@@ -16,12 +16,15 @@ Connection* ReaderPool::take() NO_THREAD_SAFETY_ANALYSIS {
   try {
     made = std::make_unique<Connection>(options_);
   } catch (...) {
-    {
-      Lock again(mutex_);
-      --opening_;
-    }
+    lock.lock();
+    --opening_;
     freed_.notify_one();
-    throw;
+    // No descriptors are left, say: those that are there serve all.
+    if (all_.empty()) throw;
+    while (free_.empty()) freed_.wait(lock);
+    Connection* connection = free_.back();
+    free_.pop_back();
+    return connection;
   }
   lock.lock();
   --opening_;

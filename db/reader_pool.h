@@ -1,5 +1,5 @@
 // ReaderPool: read-only connections, opened when first needed, lent one at a time. Any thread.
-// A caller waits for a free one; a fault at opening one is thrown to the caller.
+// A caller waits for a free one; a fault at opening the first is thrown to the caller.
 #pragma once
 
 #include <memory>

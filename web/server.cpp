@@ -185,7 +185,12 @@ class Server::Impl final : public Desk {
     const Route& route = *connection.matched.route;
     Request request = take_request(connection);
     if (!route.open) {
-      auth_.narrow(request.principal, request.peer);
+      try {
+        auth_.narrow(request.principal, request.peer);
+      } catch (const std::exception& fault) {  // not known who asks: nobody [A7]
+        log::warn("http.cannot_identify", {{"what", fault.what()}});
+        return problem_response(problem("too_many_connections", "the agent has no descriptors left to see who asks"));
+      }
       if (!request.principal.may(route.scope)) return forbidden(route.scope);
     }
     return call(route.handler, request);

@@ -10,6 +10,9 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstring>
+#include <exception>
+#include <memory>
 #include <set>
 #include <unordered_map>
 
@@ -22,9 +25,17 @@ constexpr int kFreezePasses = 100;     // then what is not stopped sleeps in the
 constexpr int kQuickPasses = 3;        // a fork bomb is looked at again at once; after that there is a CPU to wait for
 constexpr int kDeepestAncestry = 256;  // parents are read one by one: a bound against a list that changes meanwhile
 
+// What we lack, not what the process lacks.
+bool ours_to_lack(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
+[[noreturn]] void cannot_look(const std::string& path, int error) {
+  throw CannotLook("cannot read " + path + ": " + std::strerror(error));
+}
+
 // Small files of /proc are read whole: their size is not known before.
 std::optional<std::string> read_file(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid() && ours_to_lack(errno)) cannot_look(path, errno);
   if (!fd.valid()) return std::nullopt;
   std::string text;
   char buffer[4096];
@@ -72,24 +83,34 @@ std::optional<ProcessInfo> parse_stat(int pid, std::string_view text) {
   return info;
 }
 
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+using Dir = std::unique_ptr<DIR, CloseDir>;
+
+Dir open_dir(const std::string& path) {
+  Dir dir(::opendir(path.c_str()));
+  if (!dir && ours_to_lack(errno)) cannot_look(path, errno);
+  return dir;
+}
+
 std::vector<ProcessInfo> all_processes() {
   std::vector<ProcessInfo> all;
-  DIR* dir = ::opendir("/proc");
-  if (dir == nullptr) return all;
-  while (const dirent* entry = ::readdir(dir)) {
+  const Dir dir = open_dir("/proc");
+  if (!dir) return all;
+  while (const dirent* entry = ::readdir(dir.get())) {
     const std::string_view name(entry->d_name);
     if (name.empty() || name[0] < '0' || name[0] > '9') continue;
     if (auto info = read_process(number<int>(name))) all.push_back(std::move(*info));
   }
-  ::closedir(dir);
   return all;
 }
 
 void append_children(int pid, std::vector<int>& out) {
   const std::string tasks = proc_path(pid, "task");
-  DIR* dir = ::opendir(tasks.c_str());
-  if (dir == nullptr) return;
-  while (const dirent* entry = ::readdir(dir)) {
+  const Dir dir = open_dir(tasks);
+  if (!dir) return;
+  while (const dirent* entry = ::readdir(dir.get())) {
     if (entry->d_name[0] == '.') continue;
     const auto text = read_file(tasks + "/" + entry->d_name + "/children");
     if (!text) continue;
@@ -100,7 +121,6 @@ void append_children(int pid, std::vector<int>& out) {
       at = end + 1;
     }
   }
-  ::closedir(dir);
 }
 
 // Calls `see(name=value)` for each variable until it returns false.
@@ -188,6 +208,11 @@ bool is_alive(const ProcessKey& key) {
 bool signal_process(const ProcessKey& key, int signal) {
   if (key.pid <= 1) return false;
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, key.pid, 0)));
+  if (!pidfd.valid() && ours_to_lack(errno)) {
+    // Waking what we stopped must not fail for this, and wakes nobody who was not stopped.
+    if (signal == SIGCONT) return ::kill(key.pid, SIGCONT) == 0;
+    cannot_look("pid " + std::to_string(key.pid), errno);
+  }
   if (!pidfd.valid() || !is_alive(key)) return false;
   return ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
@@ -255,6 +280,14 @@ static bool stands_still(const ProcessInfo& info, const std::vector<ProcessInfo>
 std::vector<ProcessInfo> freeze(const TreeScope& scope) {
   std::set<ProcessKey> told;
   std::set<ProcessKey> not_ours;
+  struct ThawIfThrown {
+    const std::set<ProcessKey>& told;
+    int thrown = std::uncaught_exceptions();
+    ~ThawIfThrown() {
+      if (std::uncaught_exceptions() == thrown) return;
+      for (const ProcessKey& key : told) ::kill(key.pid, SIGCONT);
+    }
+  } thaw_if_thrown{told};
   for (int pass = 0;; ++pass) {
     auto found = members(scope);
     bool settled = true;

@@ -1,17 +1,25 @@
 // What runs on this machine, read from /proc: identities of processes, trees, and ends without exception.
 //
 // Threads: plain functions without state, any thread. Failures: a process that is gone is nullopt or false, never an
-// error; one that may not be signalled (another user's) stays in the answers, so that its name can be shown.
+// error; one that may not be signalled (another user's) stays in the answers, so that its name can be shown. When we
+// have no descriptors left (or no memory) nothing is known of a process, and that must not be taken for its end:
+// CannotLook is thrown [E8].
 // A pid can be used again: what is signalled is compared by its start time under a pidfd (pidfds hold the identity).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace bide {
+
+// Nothing could be read of /proc, for a reason of our own process. It may pass by itself.
+struct CannotLook : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // A process and no later one of the same number.
 struct ProcessKey {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,8 +88,26 @@ void set_files(Actions& actions, const SpawnRequest& request, std::vector<Fd>& m
   if (!request.cwd.empty()) actions.note(::posix_spawn_file_actions_addchdir_np(&actions.raw, request.cwd.c_str()));
 }
 
+// Descriptors that its identity will need are taken before it is started: a process that runs and cannot be named or
+// waited for would be worse than none.
+int take_two(std::vector<Fd>& taken) {
+  for (int i = 0; i < 2; ++i) {
+    taken.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!taken.back().valid()) return errno;
+  }
+  return 0;
+}
+
 SpawnFailed failed(const SpawnRequest& request, int error) {
   return SpawnFailed{error, "cannot start " + request.program + ": " + std::strerror(error)};
+}
+
+// Another thread took the descriptors meanwhile. A guard has exec'ed nothing yet.
+SpawnFailed give_up(const SpawnRequest& request, pid_t pid, int error) {
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return failed(request, error);
 }
 
 }  // namespace
@@ -100,6 +119,8 @@ std::variant<Spawned, SpawnFailed> spawn_process(const SpawnRequest& request) {
   set_attributes(attributes, request.group);
   set_files(actions, request, moved);
   if (actions.error != 0) return failed(request, actions.error);
+  std::vector<Fd> taken;
+  if (const int error = take_two(taken); error != 0) return failed(request, error);
   auto argv = pointers(request.argv);
   auto environment = pointers(request.environment);
   pid_t pid = 0;
@@ -114,11 +135,18 @@ std::variant<Spawned, SpawnFailed> spawn_process(const SpawnRequest& request) {
     error = ::posix_spawn(&pid, shell.c_str(), &actions.raw, &attributes.raw, script.data(), environment.data());
   }
   if (error != 0) return failed(request, error);
+  taken.clear();
+  moved.clear();
   Spawned spawned;
   // It is our child and not reaped yet: the pid cannot have another owner.
   spawned.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  const auto info = read_process(pid);
-  spawned.key = {pid, info ? info->key.start : 0};
+  if (!spawned.pidfd.valid()) return give_up(request, pid, errno);
+  try {
+    const auto info = read_process(pid);
+    spawned.key = {pid, info ? info->key.start : 0};
+  } catch (const CannotLook&) {
+    return give_up(request, pid, EMFILE);
+  }
   return spawned;
 }
 

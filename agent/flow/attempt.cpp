@@ -103,13 +103,16 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
     const bool moved = options_.style == Style::program && !caller.empty() && row.caller_hash != caller &&
                        journal_.sibling_from(place, entry, caller) != nullptr;
     if (!moved) return std::nullopt;
-  } else if (options_.style != Style::program || journal_.sibling_with(place, entry, hash) == nullptr) {
+  } else if (options_.style != Style::program || (journal_.sibling_with(place, entry, hash) == nullptr &&
+                                                  (row.effect != ask.effect || !journal_.several_at(place)))) {
     return differs(row.name == ask.name && row.kind == kind && row.effect == ask.effect
                        ? "The request at this position is another one than was recorded."
                        : "The code asks for another entry than was recorded at this position.");
   }
-  return end_locked(guard, error_json("AmbiguousPosition", "Several entries of \"" + ask.name +
-                                                               "\" came back in another order: give each --key."));
+  return end_locked(guard,
+                    error_json("AmbiguousPosition",
+                               "Several entries of \"" + ask.name +
+                                   "\" came back in another order, or with one more among them: give each --key."));
 }
 
 std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask) {
@@ -188,7 +191,13 @@ Closed Attempt::end(std::string_view error, std::int64_t from_step) {
 bool Attempt::verb_killed() const {
   if (options_.style != Style::program) return false;
   if (vanished_ > 0) return true;
-  const auto gone = [](int pid) { return pid > 0 && !read_process(pid); };
+  const auto gone = [](int pid) {
+    try {
+      return pid > 0 && !read_process(pid);
+    } catch (const CannotLook&) {
+      return false;  // looked at again
+    }
+  };
   return std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter* waiter) { return gone(waiter->pid); }) ||
          std::any_of(journal_.all().begin(), journal_.all().end(),
                      [&](const auto& item) { return item.second->executing && gone(item.second->verb_pid); });

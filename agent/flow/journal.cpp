@@ -49,6 +49,11 @@ const Entry* Journal::sibling_from(std::string_view place, const Entry* but, std
   return it == last ? nullptr : it->second;
 }
 
+bool Journal::several_at(std::string_view place) const {
+  const auto [first, last] = by_place_.equal_range(place);
+  return std::distance(first, last) > 1;
+}
+
 Entry* Journal::open_at(std::string_view place) {
   const auto [first, last] = by_place_.equal_range(place);
   const auto it = std::find_if(first, last, [](const auto& p) { return p.second->open; });

@@ -46,6 +46,8 @@ class Journal {
   [[nodiscard]] const Entry* sibling_with(std::string_view place, const Entry* but,
                                           std::string_view request_hash) const;
   [[nodiscard]] const Entry* sibling_from(std::string_view place, const Entry* but, std::string_view caller_hash) const;
+  // A loop: it has several entries.
+  [[nodiscard]] bool several_at(std::string_view place) const;
   // The entry of this place on which an operation is open, or null.
   [[nodiscard]] Entry* open_at(std::string_view place);
   // A settled non_idempotent entry of an earlier attempt with this request that this one has not asked for.

@@ -12,7 +12,8 @@
 namespace bide::work {
 namespace {
 
-constexpr DurationMs kLookMs = 250;      // how often a tree that does not wait as a whole is looked at (guess)
+constexpr DurationMs kLookMs = 250;  // how often a tree that does not wait as a whole is looked at (guess)
+constexpr DurationMs kCannotLookMs = 1'000;
 constexpr DurationMs kLostVerbMs = 500;  // a verb that vanished while its program ends is no lost verb (guess)
 
 }  // namespace
@@ -57,8 +58,19 @@ int ProgramAttempt::executing_alive() const {
 }
 
 void ProgramAttempt::run() {
-  while (!step()) wait();
+  while (!looked()) wait();
   end_tree();
+}
+
+// Without descriptors nothing can be said of the tree: it goes on as it is, and is looked at again [E8].
+bool ProgramAttempt::looked() {
+  try {
+    return step();
+  } catch (const CannotLook& e) {
+    log::warn("program.cannot_look", {{"run", attempt_.run().id.value}, {"error", e.what()}});
+    next_look_ = kCannotLookMs;
+    return false;
+  }
 }
 
 // One look at everything; true: the tree is to end now.
@@ -108,12 +120,12 @@ bool ProgramAttempt::cancelled() {
   next_look_ = kLookMs;
   if (!told_at_) told_at_ = clock_.boot_ms();
   if (!term_sent_) {
-    term_sent_ = true;
     for (const auto& call : attempt_.open_calls()) {
       if (!call.executing || call.pid == 0) continue;
       attempt_.will_signal(call.step);
       for (const ProcessInfo& process : descendants(call.pid)) signal_process(process.key, SIGTERM);
     }
+    term_sent_ = true;
   }
   return clock_.boot_ms() - *told_at_ >= graces_.cancel;
 }
@@ -174,7 +186,14 @@ void ProgramAttempt::end_tree() {
   if (guard_.report().exit && !exit_) exit_ = guard_.report().exit;
   if (!guard_.report().lost) return;
   std::string alive;
-  while (!end_leftovers(guard_.scope(), &alive)) ::poll(nullptr, 0, 10);
+  const auto none_left = [&] {
+    try {
+      return end_leftovers(guard_.scope(), &alive);
+    } catch (const CannotLook&) {
+      return false;
+    }
+  };
+  while (!none_left()) ::poll(nullptr, 0, 10);
 }
 
 }  // namespace bide::work

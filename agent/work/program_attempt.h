@@ -42,6 +42,7 @@ class ProgramAttempt {
   [[nodiscard]] std::optional<int> start_error() const { return guard_.report().start_error; }
 
  private:
+  [[nodiscard]] bool looked();
   [[nodiscard]] bool step();
   [[nodiscard]] bool program_ended();
   [[nodiscard]] bool closing_down(flow::Closing why);

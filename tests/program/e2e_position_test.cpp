@@ -1,6 +1,7 @@
 // Positions of a program's entries when things run at once and come back in another order [V3], on a whole agent.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -99,6 +100,64 @@ TEST_CASE("[N109] e2e: a key that changes from attempt to attempt: NonDeterminis
   CHECK(error["message"].get<std::string>().find("the key or name was ") != std::string::npos);
   CHECK(box.lines("paid") == 1);
   CHECK(box.lines("after") == 0);
+}
+
+TEST_CASE("[N109] e2e: a ThreadPool of Python, with a key each: each item once, the same results at replay [V3]") {
+  Box box;
+  box.python("pool",
+             "import concurrent.futures, os, subprocess\n"
+             "def convert(item):\n"
+             "    command = ['sh', '-c', 'echo \"$2\" >> \"$1\"; echo \"got $2\"', 'conv', OUT + '/conv', str(item)]\n"
+             "    return subprocess.run(['bide', 'step', 'conv', '--key', str(item), '--', *command],\n"
+             "                          stdout=subprocess.PIPE, check=True, text=True).stdout\n"
+             "with concurrent.futures.ThreadPoolExecutor(4) as pool:\n"
+             "    results = list(pool.map(convert, range(12)))\n"
+             "open(OUT + '/attempts', 'a').write('attempt\\n')\n"
+             "open(OUT + '/results', 'a').write(''.join(results))\n"
+             "subprocess.run(['bide', 'wait', 'approval', 'All?'], stdout=subprocess.DEVNULL, check=True)\n"
+             "subprocess.run(['bide', 'result', 'n:=%d' % len(results)], check=True)\n");
+  const std::string run = box.start("pool");
+  box.suspended(run);
+  const std::string first = box.text("results");
+  CHECK(first.find("got 11\n") != std::string::npos);
+  box.restart();
+  box.decide(run, "approve");
+  CHECK(box.comes_to(run, "completed")["result"] == Json{{"n", 12}});
+  CHECK(box.lines("attempts") == 2);
+  CHECK(box.text("results") == first + first);
+  CHECK(box.lines("conv") == 12);
+}
+
+TEST_CASE(
+    "[N109] e2e: a file that appears between two attempts of a loop over in/*: the same results, or ambiguous [V3]") {
+  Box box;
+  std::filesystem::create_directories(box.out("in"));
+  for (const char* file : {"in/a", "in/c"}) box.touch(file);
+  const auto loop = [&](const std::string& name, const std::string& key) {
+    box.program(name, "cd $OUT/in\nfor f in *; do\n  bide step conv " + key +
+                          "-- sh -c 'echo \"$2\" >> \"$1\"; echo \"got $2\"' "
+                          "conv $OUT/conv." +
+                          name + " \"$f\"\ndone > $OUT/seen\nmv $OUT/seen $OUT/seen." + name +
+                          "\nbide wait approval 'Go?'\necho after >> $OUT/after." + name +
+                          "\nbide result done:=true\n");
+  };
+  loop("keyed", "--key \"$f\" ");
+  loop("plain", "");
+  const std::string keyed = box.start("keyed");
+  box.suspended(keyed);
+  const std::string plain = box.start("plain");
+  box.suspended(plain);
+  CHECK(box.text("seen.keyed") == "got a\ngot c\n");
+  box.touch("in/b");
+  box.decide(keyed, "approve");
+  box.comes_to(keyed, "completed");
+  CHECK(box.text("seen.keyed") == "got a\ngot b\ngot c\n");
+  CHECK(box.text("conv.keyed") == "a\nc\nb\n");
+  box.decide(plain, "approve");
+  const Json error = box.fails(plain, "AmbiguousPosition");
+  CHECK(error["message"].get<std::string>().find("--key") != std::string::npos);
+  CHECK(box.text("conv.plain") == "a\nc\n");
+  CHECK(box.lines("after.plain") == 0);
 }
 
 }  // namespace bide::test

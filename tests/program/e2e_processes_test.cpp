@@ -1,4 +1,5 @@
 // What becomes of a program's processes, and of its run when the box lacks something, on a whole agent [K7, E8, X1].
+#include <sys/resource.h>
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -172,6 +173,68 @@ TEST_CASE("[N129] e2e: a spawn that fails: queued with a reason, and it runs whe
   std::filesystem::rename(bin / "away", bin / "bide");
   box.comes_to(run, "completed");
   CHECK(box.lines("one") == 1);
+}
+
+// The agent gets no new descriptor for as long as this lives; those that it has stay.
+class WithoutDescriptors {
+ public:
+  explicit WithoutDescriptors(pid_t agent) : agent_(agent) {
+    REQUIRE(::prlimit(agent_, RLIMIT_NOFILE, nullptr, &before_) == 0);
+    // Its first ten are in use for as long as it lives. (poll refuses to look at more than the limit: not zero.)
+    for (int fd = 0; fd < 10; ++fd) {
+      REQUIRE(std::filesystem::is_symlink("/proc/" + std::to_string(agent_) + "/fd/" + std::to_string(fd)));
+    }
+    const rlimit none{10, before_.rlim_max};
+    REQUIRE(::prlimit(agent_, RLIMIT_NOFILE, &none, nullptr) == 0);
+  }
+  ~WithoutDescriptors() { ::prlimit(agent_, RLIMIT_NOFILE, &before_, nullptr); }
+  WithoutDescriptors(const WithoutDescriptors&) = delete;
+  WithoutDescriptors& operator=(const WithoutDescriptors&) = delete;
+
+ private:
+  const pid_t agent_;
+  rlimit before_{};
+};
+
+TEST_CASE("[N129] e2e: no descriptors left: queued with a reason, what runs goes on, and all ends well [E8]") {
+  Box box;
+  box.program("small", "bide step one -- sh -c 'echo x >> \"$1\"' one $OUT/one\nbide result done:=true\n");
+  box.program("long",
+              "bide step two -- sh -c 'echo x >> \"$1\"/two; until [ -e \"$1\"/go ]; do sleep 0.02; done' two $OUT\n"
+              "bide sleep 2s\nbide result done:=true\n");
+  box.program("soon",
+              "bide sleep 6s\nbide step one -- sh -c 'echo x >> \"$1\"' one $OUT/soon\nbide result done:=true\n");
+  const std::string runs = box.start("long");
+  eventually([&] { return box.lines("two") == 1; }, "a step executes");
+  const std::string soon = box.start("soon");
+  eventually([&] { return box.status(soon) == "queued"; }, "it sleeps");
+  const auto row = [&](const std::string& run, const std::string& column) {
+    const Json rows = box.sql("SELECT " + column + " AS it FROM runs WHERE id = " + run);
+    return rows[0]["it"];
+  };
+  const auto reasons = [&] {
+    return box.sql("SELECT count(*) AS n FROM events WHERE kind = 'run.handed_back' AND run_id = " + soon +
+                   " AND payload LIKE '%\"reason\":\"_%'")[0]["n"];
+  };
+  {
+    const WithoutDescriptors none(box.agent().pid());
+    // It wakes by itself, and cannot be started: queued, with a reason, and tried again after a while.
+    eventually([&] { return reasons() >= 1; }, [&] { return box.sql("SELECT * FROM events").dump(1); });
+    CHECK(row(soon, "status") == "queued");
+    CHECK(row(soon, "reason").is_string());
+    CHECK(row(runs, "status") == "running");
+    // The step that runs is looked at meanwhile, and is not taken for killed.
+    CHECK_FALSE(holds_within(2s, [&] { return row(runs, "status") != "running"; }));
+    CHECK(row(runs, "error").is_null());
+    box.touch("go");
+  }
+  CHECK(box.comes_to(runs, "completed")["result"] == Json{{"done", true}});
+  CHECK(box.comes_to(soon, "completed")["result"] == Json{{"done", true}});
+  box.comes_to(box.start("small"), "completed");
+  CHECK(box.lines("one") == 1);
+  CHECK(box.lines("two") == 1);
+  CHECK(box.lines("soon") == 1);
+  CHECK(box.agent().running());
 }
 
 }  // namespace bide::test
