@@ -124,6 +124,12 @@ void Service::Parts::wire() {
   executor.register_workflows();
   driver.set_stopped_bell([this] { executor.ring(); });
   sweep.add("processes", [this](TimeMs now) { return driver.sweep_processes(now); });
+  (void)programs.learn_limits();
+  sweep.add("hooks", [this](TimeMs) -> std::int64_t {
+    if (!programs.learn_limits()) return 0;
+    executor.ring();
+    return 1;
+  });
   sweep.add_look([this](TimeMs now) { return driver.look_again(now); });
 }
 

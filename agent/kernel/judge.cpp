@@ -198,6 +198,7 @@ ResolveOutcome judge_wait(db::Tx& tx, WaitId id, const Decision& decision, const
   if (auto p = not_allowed(tx, wait, by)) return refuse(std::move(*p));
   if (wait.status != WaitStatus::pending) {
     if (wait.status == WaitStatus::resolved && !said(wait, decision).empty() && said(wait, decision) == stored(wait)) {
+      audit_answer(tx, wait.run, wait.name, &wait, decision, by.name, "accepted", "same_again", now);
       return SameDecision{wait};
     }
     return refuse(already(wait));

@@ -91,9 +91,9 @@ int ProgramDriver::max_running(WorkflowId workflow) const {
   return it == max_running_.end() ? 0 : it->second;
 }
 
-void ProgramDriver::set_max_running(WorkflowId workflow, int limit) {
+bool ProgramDriver::set_max_running(WorkflowId workflow, int limit) {
   Lock lock(mutex_);
-  max_running_[workflow] = limit;
+  return std::exchange(max_running_[workflow], limit) != limit;
 }
 
 void ProgramDriver::set_stopped_bell(std::function<void()> bell) { stopped_bell_ = std::move(bell); }

@@ -48,8 +48,8 @@ class ProgramDriver final : public Driver {
   int max_running(WorkflowId workflow) const override;
   void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) override;
 
-  // K1: of the newest version of each workflow; set when one is pinned.
-  void set_max_running(WorkflowId workflow, int limit);
+  // K1: of the newest version of each workflow; set when one is pinned. True: it was another one.
+  bool set_max_running(WorkflowId workflow, int limit);
   // Rung after a guard's row was marked stopped: its run may be claimed.
   void set_stopped_bell(std::function<void()> bell);
   // "held by pid 812 tar": why an attempt is not suspended, for explain; empty: nobody holds it, or not driven here.

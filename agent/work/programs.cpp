@@ -60,6 +60,28 @@ std::variant<Startable, Problem> Programs::find(const std::string& name) {
   return found;
 }
 
+bool Programs::learn_limits() {
+  if (driver_ == nullptr) return false;
+  bool changed = false;
+  for (const kernel::WorkflowSummary& workflow :
+       store_.read([](db::ReadTx& tx) { return kernel::list_workflows(tx); })) {
+    if (workflow.kind != kernel::WorkflowKind::program) continue;
+    int limit = 0;
+    const auto there = files_.read(workflow.name);
+    if (const auto* tree = std::get_if<ProgramTree>(&there)) {
+      limit = tree->manifest.max_running;
+    } else {
+      const auto pinned = store_.read([&](db::ReadTx& tx) {
+        const auto id = kernel::find_version(tx, workflow.name, workflow.newest_version);
+        return id ? kernel::read_version(tx, *id) : std::nullopt;
+      });
+      if (pinned) limit = manifest_of_json(pinned->manifest).max_running;
+    }
+    if (driver_->set_max_running(workflow.id, limit)) changed = true;
+  }
+  return changed;
+}
+
 ProgramHome Programs::lay_out(const kernel::VersionRow& version) {
   const std::string entry = json::string_member(version.manifest, "entry").value_or("main");
   ProgramHome home;

@@ -21,6 +21,9 @@ class Programs {
 
   // Reads the tree, stores what of it is new (bytes first, 1 MiB a transaction), and names the version to start.
   [[nodiscard]] std::variant<Startable, Problem> find(const std::string& name);
+  // K1: max_running is that of the newest version: what lies in the folder now, else what was pinned last. Told to the
+  // driver; true: one has changed. A sweep duty, and once before the first claim.
+  bool learn_limits();
   // The pinned version as a read-only folder under DIR/versions/.
   [[nodiscard]] ProgramHome lay_out(const kernel::VersionRow& version);
 

@@ -60,7 +60,8 @@ TEST_CASE("[N53] two decisions: the first counts, the second is told who decided
   CHECK(verdict(t.rig.resolve(wait.id, kApproved, Rig::person("ada"))) == "same");  // and after the run's end
   CHECK(t.effects == 1);
   CHECK(t.rig.count_events(t.run, "wait.resolved") == 1);
-  CHECK(t.audit("accepted", "ada") == 1);
+  CHECK(t.audit("accepted", "ada") == 3);  // each answer leaves its trace [A7]
+  CHECK(t.rig.number("SELECT count(*) FROM approvals_audit WHERE why = 'same_again' AND decided_by = 'ada'") == 2);
   CHECK(t.audit("refused", "bob") == 1);
 }
 
