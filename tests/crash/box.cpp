@@ -46,8 +46,10 @@ Command CrashBox::serve_command(const std::string& elsewhere) const {
           .env = environment()};
 }
 
-void CrashBox::serve() {
-  agent_.emplace(serve_command());
+void CrashBox::serve(const std::vector<std::pair<std::string, std::string>>& more) {
+  Command command = serve_command();
+  command.env.insert(command.env.end(), more.begin(), more.end());
+  agent_.emplace(command);
   eventually([&] { return ask("GET", "/readyz").first == 200; },
              [&] { return "the agent is not ready: " + agent_->err(); }, 60s);
 }

@@ -30,8 +30,8 @@ class CrashBox {
 
   // A workflow in sh (set -eu). In it `$OUT` is folder(), and `effect WHAT` writes a line into the ledger.
   void program(const std::string& name, const std::string& body);
-  // Starts the agent and returns when it is ready.
-  void serve();
+  // Starts the agent (with more in its environment) and returns when it is ready.
+  void serve(const std::vector<std::pair<std::string, std::string>>& more = {});
   // `elsewhere` is added to the name of the socket.
   [[nodiscard]] Command serve_command(const std::string& elsewhere = "") const;
   [[nodiscard]] Process& agent() { return *agent_; }
