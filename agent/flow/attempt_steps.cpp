@@ -68,7 +68,7 @@ Outcome Attempt::settle(Entry& entry, std::string result) {
 
 // V1, V2: a program that is being ended would go on with the next line if it were answered; native code is answered and
 // met at its next operation [X1].
-bool Attempt::silent() const { return options_.style == Style::program && (closing_ != Closing::open || cancelled_); }
+bool Attempt::silent() const { return options_.style == Style::program && (over() || cancelled_); }
 
 Outcome Attempt::closed_outcome(Entry& entry) {
   entry.open = false;
