@@ -143,8 +143,7 @@ const Verb kVerbs[] = {
      "result\n"
      "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  fail the step"},
     {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
-    {"clock", "take the wall clock as it is, when the agent is held because it was set back", true, for_clock,
-     "bide clock accept"},
+    {"clock", "accept: take the wall clock as it is, backwards too", true, for_clock, "bide clock accept"},
     {"sql", "the agent's file, read-only", false, for_sql,
      "bide sql 'SELECT id, status FROM runs ORDER BY id DESC LIMIT 5'\nbide sql < report.sql"},
     {"ui", "a link to the page, for one use within a minute", true, for_none, "bide ui"},

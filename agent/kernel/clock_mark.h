@@ -7,7 +7,8 @@
 
 namespace bide::kernel {
 
-// An operator accepted the wall clock: it may lower the mark. Event control.clock_accepted.
+// An operator accepted the wall clock: it may lower the mark. What was due by the old clock is due by the new one.
+// Event control.clock_accepted.
 void accept_clock(db::Tx& tx, std::string_view by, TimeMs was, TimeMs now);
 
 }  // namespace bide::kernel

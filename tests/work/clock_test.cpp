@@ -49,6 +49,7 @@ TEST_CASE("[N85] a start with the wall a day behind is held until an operator ac
   const RunId slept = rig.start("sleeper");
   rig.drive();
   const TimeMs wakes_at = rig.run(slept).run_at;
+  const RunId due = rig.start("quick");  // by the clock of now
   rig.clock.step_wall(-24 * kHour);
   rig.restart();
   CHECK(rig.store->clock().held());
@@ -65,6 +66,8 @@ TEST_CASE("[N85] a start with the wall a day behind is held until an operator ac
   // It is the file's clock now: a restart is not held, and what was due at a time is due at that time.
   rig.restart();
   CHECK_FALSE(rig.store->clock().held());
+  CHECK(rig.drive() == 1);
+  CHECK(rig.run(due).status == RunStatus::completed);
   const RunId quick = rig.start("quick");
   CHECK(rig.drive() == 1);
   CHECK(rig.run(quick).status == RunStatus::completed);
