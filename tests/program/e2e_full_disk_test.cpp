@@ -83,8 +83,8 @@ TEST_CASE("[N119] e2e: the disk is full under a working agent: same pid, 507, de
   CHECK(box.agent().running());
   CHECK(box.agent().pid() == pid);
   box.start("gate");  // and takes new work
-  CHECK(box.sql("SELECT count(*) AS n FROM runs")[0]["n"] == taken + 3);
-  CHECK(box.sql("PRAGMA integrity_check")[0]["integrity_check"] == "ok");
+  CHECK(box.sql("SELECT count(*) AS n FROM runs")[0][0] == taken + 3);
+  CHECK(box.sql("PRAGMA integrity_check")[0][0] == "ok");
 }
 
 }  // namespace bide::test

@@ -17,7 +17,7 @@ TEST_CASE("[N78] e2e: max_running holds after a restart, and a newer manifest is
   std::vector<std::string> runs;
   for (int i = 0; i < 4; ++i) runs.push_back(box.start("job"));
   const auto running = [&] {
-    return box.sql("SELECT count(*) AS n FROM runs WHERE status = 'running'")[0]["n"].get<int>();
+    return box.sql("SELECT count(*) AS n FROM runs WHERE status = 'running'")[0][0].get<int>();
   };
   eventually([&] { return box.lines("began") == 1; }, "one runs");
   CHECK_FALSE(holds_within(500ms, [&] { return running() > 1; }));

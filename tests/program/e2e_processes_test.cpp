@@ -210,11 +210,11 @@ TEST_CASE("[N129] e2e: no descriptors left: queued with a reason, what runs goes
   eventually([&] { return box.status(soon) == "queued"; }, "it sleeps");
   const auto row = [&](const std::string& run, const std::string& column) {
     const Json rows = box.sql("SELECT " + column + " AS it FROM runs WHERE id = " + run);
-    return rows[0]["it"];
+    return rows[0][0];
   };
   const auto reasons = [&] {
     return box.sql("SELECT count(*) AS n FROM events WHERE kind = 'run.handed_back' AND run_id = " + soon +
-                   " AND payload LIKE '%\"reason\":\"_%'")[0]["n"];
+                   " AND payload LIKE '%\"reason\":\"_%'")[0][0];
   };
   {
     const WithoutDescriptors none(box.agent().pid());
