@@ -129,7 +129,8 @@ TEST_CASE("[N109] e2e: a ThreadPool of Python, with a key each: each item once, 
 }
 
 TEST_CASE(
-    "[N109] e2e: a file that appears between two attempts of a loop over in/*: the same results, or ambiguous [V3]") {
+    "[N109] e2e: a file that appears between two attempts of a loop over a folder: the same results, or ambiguous "
+    "[V3]") {
   Box box;
   std::filesystem::create_directories(box.out("in"));
   for (const char* file : {"in/a", "in/c"}) box.touch(file);
