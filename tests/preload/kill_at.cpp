@@ -1,6 +1,6 @@
 // Preloaded under a real agent: its process is killed before the n-th write, sync, rename, unlink, connect, send or
 // spawn. The numbers lie in a file that the test shares with it: {at, count}; at 0: nothing is counted.
-// Only the process whose name is bide-agent is meant; what it starts gets an environment without us.
+// Only a process of the executable bide-agent is meant; what it starts gets an environment without us.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,9 @@ struct Shared {
 
 Shared* open_shared() {
   const char* path = std::getenv("BIDE_KILL_AT");
-  if (path == nullptr || std::strcmp(program_invocation_short_name, "bide-agent") != 0) return nullptr;
+  char exe[4096] = {};
+  if (path == nullptr || ::readlink("/proc/self/exe", exe, sizeof exe - 1) < 0) return nullptr;
+  if (std::strstr(exe, "/bide-agent") == nullptr) return nullptr;
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return nullptr;
   void* at = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
