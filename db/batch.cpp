@@ -2,6 +2,7 @@
 
 #include "agent/base/limits.h"
 #include "agent/base/log.h"
+#include "agent/base/planted.h"
 
 namespace bide::db {
 namespace {
@@ -44,6 +45,10 @@ BatchRunner::End BatchRunner::run(const std::vector<Job*>& jobs, Each each) {
     for (Job* job : jobs) run_job(*job, now, each);
     if (connection_.autocommit()) return End::committed;  // the only job failed and rolled everything back
     if (connection_.changes() != changes) write_clock_mark(now);
+    if (BIDE_PLANTED(commit_forgotten) && now % 7 == 0) {
+      connection_.rollback();
+      return End::committed;
+    }
     connection_.commit();
     return End::committed;
   } catch (const RunAgain&) {

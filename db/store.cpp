@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "agent/base/log.h"
+#include "agent/base/planted.h"
 #include "db/connection.h"
 #include "db/lock_file.h"
 #include "db/migrate.h"
@@ -43,8 +44,11 @@ TimeMs clock_mark(Connection& connection) {
 // The connection that writes: the file is looked at before its first byte can change, then migrated.
 std::unique_ptr<Connection> open_writer(const StoreOptions& options, const std::string& path, Clock& clock) {
   check_file(path, options.vfs, options.migrations);
-  auto writer = std::make_unique<Connection>(ConnectionOptions{
-      .path = path, .access = Access::write, .full_sync = options.durability == Durability::full, .vfs = options.vfs});
+  auto writer = std::make_unique<Connection>(
+      ConnectionOptions{.path = path,
+                        .access = Access::write,
+                        .full_sync = options.durability == Durability::full && !BIDE_PLANTED(answer_before_sync),
+                        .vfs = options.vfs});
   migrate(*writer, options.migrations, clock.wall_ms());
   return writer;
 }

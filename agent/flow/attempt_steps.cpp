@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
 #include "agent/kernel/evidence.h"
@@ -110,8 +111,9 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
       case kernel::StepStatus::started:
       case kernel::StepStatus::needs_reconcile: {
         if (cancelled_) return closed_outcome(entry);
-        const bool sure = entry.row.status == kernel::StepStatus::started &&
-                          (!entry.stored || entry.row.effect != kernel::Effect::non_idempotent);
+        const bool sure =
+            entry.row.status == kernel::StepStatus::started &&
+            (BIDE_PLANTED(repeat_in_silence) || !entry.stored || entry.row.effect != kernel::Effect::non_idempotent);
         if (sure) return execute(guard, entry, caller);
         if (auto outcome = in_doubt(guard, entry, caller, seen)) return *outcome;
         break;
@@ -164,12 +166,13 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   if (entry.stored) {
     const StepId id = entry.row.id;
     const std::string nonce = *entry.row.nonce;
+    if (BIDE_PLANTED(crash_counts_as_failure) && entry.row.status == kernel::StepStatus::started) ++entry.row.failures;
     held = persist(guard, [&](db::Tx& tx) {
       flagged = kernel::cancel_asked(tx, fence_);
       return flagged || kernel::start_again(tx, fence_, id, nonce, tx.now());
     });
     if (!flagged) ++entry.row.executions;
-  } else if (entry.row.effect == kernel::Effect::non_idempotent) {
+  } else if (entry.row.effect == kernel::Effect::non_idempotent && !BIDE_PLANTED(intent_rides)) {
     const bool reset = std::exchange(reset_marks_, false);
     const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
       flagged = kernel::cancel_asked(tx, fence_);
@@ -201,7 +204,8 @@ void Attempt::must_end_within(Entry& entry, DurationMs most) {
 
 Execute Attempt::execution_of(const Entry& entry) const {
   return Execute{entry.row.seq, *entry.row.nonce,
-                 kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash),
+                 kernel::idempotency_key(BIDE_PLANTED(key_per_attempt) ? fence_.owner : run_.uid, entry.row.position,
+                                         entry.row.name, entry.row.request_hash),
                  entry.row.executions};
 }
 
@@ -217,7 +221,7 @@ void Attempt::stop_executing(Entry& entry) {
 // E1: an earlier execution may have had its effect: the probe, then the question.
 std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen) {
   if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller, seen);
-  if (entry.ask.probe && !entry.probed) {
+  if (entry.ask.probe && !entry.probed && !BIDE_PLANTED(probe_not_asked)) {
     const TimeMs settled_at = loaded_at_ + options_.settle_after;
     if (options_.style == Style::native && store_.now() < settled_at)
       return block(guard, entry, caller, seen, settled_at, WaitId(), true);
@@ -249,7 +253,7 @@ std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const
   if (wait->status == kernel::WaitStatus::pending) return block(guard, entry, caller, seen, std::nullopt, wait->id);
   if (wait->status != kernel::WaitStatus::resolved) return closed_outcome(entry);
   const std::string answer = json::string_member(*wait->resolution, "answer").value_or("");
-  if (answer == "run") return execute(guard, entry, caller);
+  if (answer == "run" || BIDE_PLANTED(ran_runs_again)) return execute(guard, entry, caller);
   if (answer != "ran") return closed_outcome(entry);
   std::string result = R"({"assumed":true})";
   if (entry.row.assume) result = *entry.row.assume;
@@ -341,8 +345,10 @@ Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport&
   const bool begun = !report.stays_pending && !report.fault;
   const std::int64_t failures = entry.row.failures + (begun ? 1 : 0);
   const bool ended_by_us = entry.signalled && !effect_happened(report.error);
-  const bool again = !begun || ended_by_us || (report.retryable && failures <= entry.ask.retries);
-  if (again) failure.retry_at = store_.now() + (!begun ? 0 : backoff_of(entry.ask, failures, random_.next()));
+  const bool curable = report.retryable || BIDE_PLANTED(final_is_retried);
+  const bool again = !begun || ended_by_us || (curable && failures <= entry.ask.retries);
+  const bool at_once = !begun || BIDE_PLANTED(backoff_ignored);
+  if (again) failure.retry_at = store_.now() + (at_once ? 0 : backoff_of(entry.ask, failures, random_.next()));
   const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::fail_step(tx, fence_, failure, tx.now()); });
   stop_executing(entry);
   if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();

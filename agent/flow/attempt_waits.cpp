@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
 #include "agent/kernel/waits.h"
@@ -51,7 +52,8 @@ std::string payload_of(const WaitAsk& ask) {
 
 std::optional<TimeMs> deadline_of(const WaitAsk& ask, TimeMs now) {
   if (ask.kind == kernel::WaitKind::timer) {
-    if (const auto length = json::int_member(ask.request, "sleep_ms")) return now + *length;
+    if (const auto length = json::int_member(ask.request, "sleep_ms"))
+      return now + *length - (BIDE_PLANTED(timer_early) ? 5'000 : 0);
     const auto until = json::string_member(ask.request, "until");
     return until ? parse_time(*until) : std::nullopt;
   }
@@ -185,8 +187,9 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
 }
 
 void Attempt::suspend_if_all_wait(Guard& guard) {
-  if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return;
-  if (static_cast<int>(waiters_.size()) < branches_) return;
+  if (closing_ != Closing::open || suspending_ || waiters_.empty()) return;
+  const bool somebody_acts = executing_ > 0 || static_cast<int>(waiters_.size()) < branches_;
+  if (somebody_acts && !BIDE_PLANTED(gate_open)) return;
   suspend_locked(guard);
 }
 
@@ -239,7 +242,7 @@ Outcome Attempt::value(const std::string& branch, const std::string& name, const
   Entry& entry = *std::get<Entry*>(located);
   if (entry.stored) {
     entry.open = false;
-    return Settled{entry.row.result.value_or("null"), {}};
+    return Settled{BIDE_PLANTED(value_made_anew) ? make() : entry.row.result.value_or("null"), {}};
   }
   // Whatever `make` does, a bell must not wait for it.
   guard.unlock();

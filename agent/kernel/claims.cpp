@@ -4,6 +4,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
 
@@ -81,12 +82,12 @@ std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules
 }
 
 Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs now) {
-  const Claimed claimed{best.run, best.epoch + 1, best.version};
+  const Claimed claimed{best.run, best.epoch + (BIDE_PLANTED(epoch_stands_still) ? 0 : 1), best.version};
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = 'running', epoch = ?5, owner = ?2, reason = NULL, workflow_version_id = ?3, "
-                "started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued' AND epoch = ?5 - 1")
-          .bind(best.run, rules.owner, best.version, now, claimed.epoch)
+                "started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued' AND epoch = ?6")
+          .bind(best.run, rules.owner, best.version, now, claimed.epoch, best.epoch)
           .run();
   if (changed != 1) throw Bug("claim_next: the row changed under the writer");
   append_event(tx, now, "run.claimed", best.run, StepId(),
@@ -133,7 +134,7 @@ ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
     if (!as.valid()) continue;
     const auto candidate = first_due(tx, pinned, as, suspects, now);
     if (!candidate || (best && best->before(*candidate))) continue;
-    if (rules.max_running && at_limit(tx, rules, pinned)) {
+    if (rules.max_running && at_limit(tx, rules, pinned) && !BIDE_PLANTED(too_many_at_once)) {
       full = true;
       continue;
     }

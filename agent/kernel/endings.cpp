@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 
 namespace bide::kernel {
@@ -66,8 +67,8 @@ SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaite
   if (!q.next()) return LeaseLost{};
   if (!q.null(0) || !q.null(1)) return GoOn{};
   const Outlook outlook = look_at(tx, awaited, now);
-  if (outlook.settled) return GoOn{};
-  const auto at = outlook.wakes_at;
+  if (outlook.settled && !BIDE_PLANTED(answer_dropped_before_wait)) return GoOn{};
+  const auto at = BIDE_PLANTED(timer_not_armed) ? std::nullopt : outlook.wakes_at;
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = ?2, run_at = coalesce(?3, run_at), owner = NULL, lease_until = NULL, "
@@ -117,7 +118,7 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
         "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
     q.bind(fence.run, fence.epoch, fence.owner);
     if (!q.next()) return Finished::lease_lost;
-    cancelled = !q.null(0);
+    cancelled = !q.null(0) && !BIDE_PLANTED(cancel_forgotten);
     if (!q.null(1)) error = q.text(1);  // the first end that was written stays
   }
   cancel_waits(tx, fence.run, now);
@@ -159,6 +160,7 @@ void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now) {
 }
 
 int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
+  if (BIDE_PLANTED(waits_left_open)) return 0;
   return db::Query(tx,
                    "UPDATE waits SET status = 'cancelled', resolved_at = ?2 WHERE run_id = ?1 AND status = 'pending'")
       .bind(run, now)

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/base/text.h"
 #include "agent/kernel/audit.h"
 #include "agent/kernel/endings.h"
@@ -107,7 +108,7 @@ std::optional<Problem> not_allowed(db::ReadTx& tx, const WaitRow& wait, const Pr
   if (policy == "any") return std::nullopt;
   const auto run = read_run(tx, wait.run);
   const bool initiator = run->created_by == by.name;
-  if (policy == "not_initiator" && initiator) {
+  if (policy == "not_initiator" && initiator && !BIDE_PLANTED(initiator_decides)) {
     return problem("not_initiator", by.name + " started this run; somebody else must decide.");
   }
   if (policy == "initiator" && !initiator) {
@@ -203,7 +204,7 @@ ResolveOutcome judge_wait(db::Tx& tx, WaitId id, const Decision& decision, const
     }
     return refuse(already(wait));
   }
-  if (wait.resolve_by && *wait.resolve_by <= now) {
+  if (wait.resolve_by && *wait.resolve_by <= now && !BIDE_PLANTED(late_answer_taken)) {
     return refuse(problem("wait_expired",
                           "The wait's deadline was " + format_time(*wait.resolve_by) + "; the answer came after it."));
   }
@@ -227,7 +228,7 @@ ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& 
         .run();
     const int quorum = std::max(1, static_cast<int>(json::int_member(wait.payload, "quorum").value_or(1)));
     const int votes = count_votes(tx, wait.id);
-    if (*decision.decision == "approved" && votes < quorum) {
+    if (*decision.decision == "approved" && votes < quorum && !BIDE_PLANTED(quorum_of_one)) {
       append_event(tx, now, "wait.vote", wait.run, wait.step);
       return VoteCounted{*read_wait(tx, wait.id), votes, quorum};
     }
@@ -250,7 +251,7 @@ ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& 
     resolved.woke = abort_run(tx, wait, by, now) ? Woke::ring_attempt : Woke::ended;
     return resolved;
   }
-  resolved.woke = wake_run(tx, wait.run, now);
+  resolved.woke = BIDE_PLANTED(decision_wakes_nobody) ? Woke::ended : wake_run(tx, wait.run, now);
   return resolved;
 }
 

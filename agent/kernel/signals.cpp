@@ -2,6 +2,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/judge.h"
 
@@ -84,15 +85,19 @@ std::optional<std::string> consume_signal(db::Tx& tx, RunId run, std::string_vie
   SignalId id;
   std::string payload;
   {
-    db::Query q(
-        tx,
-        "SELECT id, payload FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL ORDER BY id LIMIT 1");
+    db::Query q(tx,
+                BIDE_PLANTED(signals_backwards)
+                    ? db::Sql("SELECT id, payload FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL "
+                              "ORDER BY id DESC LIMIT 1")
+                    : db::Sql("SELECT id, payload FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL "
+                              "ORDER BY id LIMIT 1"));
     q.bind(run, name);
     if (!q.next()) return std::nullopt;
     id = SignalId(q.integer(0));
     payload = q.text(1);
   }
-  db::Query(tx, "UPDATE signals SET consumed_by = ?2 WHERE id = ?1").bind(id, step).run();
+  if (!BIDE_PLANTED(signal_read_twice))
+    db::Query(tx, "UPDATE signals SET consumed_by = ?2 WHERE id = ?1").bind(id, step).run();
   return resolution_of(id, payload);
 }
 

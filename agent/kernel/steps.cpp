@@ -2,6 +2,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
 
@@ -77,7 +78,7 @@ Held held(db::ReadTx& tx, const Fence& fence) {
               "SELECT recoveries > 0 OR redrive_at IS NOT NULL, cancel_requested_at IS NOT NULL FROM runs "
               "WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
-  if (!q.next()) return {};
+  if (!q.next()) return {BIDE_PLANTED(late_outcome_written), false, false};
   return {true, q.integer(0) != 0, q.integer(1) != 0};
 }
 
@@ -188,13 +189,13 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
   const bool again = failure.retry_at.has_value();
   const EventId event = append_event(tx, now, again ? "step.attempt_failed" : "step.failed", fence.run, id,
                                      step_event(failure.intent, failure.error));
-  const int changed =
-      db::Query(tx,
-                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, "
-                "settled_no = ?6, updated_at = ?7 WHERE id = ?1 AND status = 'started'")
-          .bind(id, again ? StepStatus::pending : StepStatus::failed, failure.error, failure.counts ? 1 : 0,
-                failure.retry_at, again ? std::nullopt : std::optional(event), now)
-          .run();
+  const int changed = db::Query(tx,
+                                "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, "
+                                "settled_no = ?6, updated_at = ?7 WHERE id = ?1 AND status = 'started'")
+                          .bind(id, again ? StepStatus::pending : StepStatus::failed, failure.error,
+                                failure.counts && !BIDE_PLANTED(failures_forgotten) ? 1 : 0, failure.retry_at,
+                                again ? std::nullopt : std::optional(event), now)
+                          .run();
   if (changed != 1) throw Bug("fail_step: the step was not started");
   return Recorded{id, on.cancel};
 }

@@ -2,6 +2,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
 #include "agent/kernel/judge.h"
@@ -198,7 +199,8 @@ std::vector<WaitExpired> expire_waits(db::Tx& tx, int limit, TimeMs now) {
     append_event(
         tx, now, "wait.resolved", wait.run, wait.step,
         json::Writer().begin_object().member("wait", wait.id.value).member("status", "expired").end_object().text());
-    expired.push_back({wait.run, wait.id, wake_run(tx, wait.run, now)});
+    const Woke woke = BIDE_PLANTED(expiry_wakes_nobody) ? Woke::ended : wake_run(tx, wait.run, now);
+    expired.push_back({wait.run, wait.id, woke});
   }
   return expired;
 }

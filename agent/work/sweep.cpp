@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "agent/base/log.h"
+#include "agent/base/planted.h"
 #include "agent/base/thread_name.h"
 #include "agent/kernel/processes.h"
 #include "agent/kernel/stalled.h"
@@ -98,6 +99,7 @@ std::int64_t Sweep::overdue(TimeMs) {
 
 // W4: running rows that nobody drives. A scan that was cut short by its budget goes on where it stopped.
 std::int64_t Sweep::orphans(TimeMs now) {
+  if (BIDE_PLANTED(orphans_left)) return 0;
   if (!orphan_cursor_.valid() && orphans_done_at_ && now - *orphans_done_at_ < limits::kOrphanScanMs) return 0;
   std::int64_t queued = 0;
   for (;;) {
@@ -106,7 +108,9 @@ std::int64_t Sweep::orphans(TimeMs now) {
     std::vector<kernel::RunningRow> lost;
     for (const auto& row : page) {
       const bool local = row.owner.starts_with("local:");
-      if (local ? !executor_.drives(row.run) : (row.lease_until && *row.lease_until <= now)) lost.push_back(row);
+      if (local ? BIDE_PLANTED(recovery_of_the_driven) || !executor_.drives(row.run)
+                : (row.lease_until && *row.lease_until <= now))
+        lost.push_back(row);
     }
     if (!lost.empty()) {
       queued += store_.write([&](db::Tx& tx) {

@@ -53,12 +53,57 @@ void World::check() {
         violated("I8", "run " + number(running.integer(0)) + " is running and nobody drives it");
     }
   });
-  if (acts_ % 16 == 0) check_whole();
+  check_steps_at_work();
+  if (acts_ % 32 == 0) check_whole();
+}
+
+// A3: while a step executes, its run's lease is not given back, unless it was taken away.
+void World::check_steps_at_work() {
+  for (const auto& [id, effect] : ledger_.effects) {
+    if (!effect.running()) continue;
+    process_->store->read([&, run = id.first](db::ReadTx& tx) {
+      db::Query q(tx,
+                  "SELECT status, EXISTS (SELECT 1 FROM events e WHERE e.run_id = r.id AND e.kind = 'run.abandoned') "
+                  "FROM runs r WHERE id = ?");
+      if (q.bind(run).next() && q.text(0) != "running" && q.integer(1) == 0)
+        violated("I2", "run " + number(run) + " is " + q.text(0) + " while its " + effect.op->name + " executes");
+    });
+  }
+}
+
+// What the rows say of each other, at any time.
+void World::check_rules() {
+  process_->store->read([&](db::ReadTx& tx) {
+    none(tx, "I4", "a wait was resolved after its deadline",
+         "SELECT id FROM waits WHERE status = 'resolved' AND kind <> 'timer' AND resolved_at >= resolve_by");
+    none(tx, "I7", "a wait expired before its deadline",
+         "SELECT id FROM waits WHERE status = 'expired' AND resolved_at < resolve_by");
+    none(tx, "I4", "an approval was given by fewer people than asked for",
+         "SELECT id FROM waits w WHERE kind = 'approval' AND status = 'resolved' AND json_extract(resolution, "
+         "'$.decision') = 'approved' AND (SELECT count(*) FROM decisions d WHERE d.wait_id = w.id AND d.decision = "
+         "'approved') < json_extract(payload, '$.quorum')");
+    none(tx, "I4", "an approval was decided by who may not",
+         "SELECT w.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.kind = 'approval' AND w.resolved_by = "
+         "r.created_by AND json_extract(w.payload, '$.policy') = 'not_initiator'");
+    none(tx, "I6", "a run was claimed again under an epoch that was used",
+         "SELECT a.run_id FROM events a JOIN events b ON b.run_id = a.run_id AND b.id > a.id AND b.kind = a.kind WHERE "
+         "a.kind = 'run.claimed' AND json_extract(b.payload, '$.epoch') <= json_extract(a.payload, '$.epoch')");
+    none(tx, "I7", "time went back by more than the mark allows",
+         "SELECT id FROM (SELECT id, at, lag(at) OVER (ORDER BY id) AS before FROM events) WHERE at < before - ?",
+         limits::kClockMarkMs + 1'000);
+    none(tx, "I8", "more runs of a workflow at once than it allows",
+         "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = (SELECT id FROM workflows WHERE name = "
+         "?) HAVING count(*) > ?",
+         kNarrow, kNarrowRunning);
+    none(tx, "I2", "a step has failed more often than its retries allow",
+         "SELECT id FROM steps WHERE failures > retries + 1");
+  });
 }
 
 // What was acknowledged is there; what is settled stays as it was; epochs only grow.
 void World::check_whole() {
   compare_rows();
+  if (acts_ % 128 == 0) check_rules();
   process_->store->read([&](db::ReadTx& tx) {
     for (const auto& [run, outside] : ledger_.runs) {
       db::Query q(tx, "SELECT status, cancel_requested_at IS NOT NULL FROM runs WHERE id = ?");
@@ -68,6 +113,8 @@ void World::check_whole() {
       }
       if (outside.cancel_acknowledged && q.integer(1) == 0)
         violated("I1", "the cancel of run " + number(run) + " was acknowledged and is gone");
+      if (outside.cancel_acknowledged && (q.text(0) == "completed" || q.text(0) == "failed"))
+        violated("I1", "the cancel of run " + number(run) + " was acknowledged and it is " + q.text(0));
       for (const auto& [name, sent] : outside.signals) {
         for (const auto& [id, payload] : sent) {
           db::Query s(tx, "SELECT payload FROM signals WHERE id = ?");
@@ -163,6 +210,7 @@ void World::compare_rows() {
 
 void World::check_end() {
   check_whole();
+  check_rules();
   process_->store->read([&](db::ReadTx& tx) {
     db::Query integrity(tx, "PRAGMA integrity_check");
     if (!integrity.next() || integrity.text(0) != "ok") violated("I9", "integrity_check: " + integrity.text(0));

@@ -45,10 +45,31 @@ std::size_t Ledger::begin(Effect& effect, const std::string& key, std::int64_t f
       violated("I2", where + " (non_idempotent) was executed again though nobody said that it did not run");
     if (effect.running()) violated("I2", where + " (non_idempotent) was begun while an execution of it was going on");
   }
-  effect.executions.push_back({now, Ending::running, false});
+  check_again(effect, now);
+  effect.executions.push_back({now, Ending::running, false, 0, 0});
   counts.add("executions");
   if (effect.executions.size() > 1) counts.add("executions again");
   return effect.executions.size() - 1;
+}
+
+// E2: an execution after a failure that was recorded waits for its time, and does not follow a final one.
+void Ledger::check_again(const Effect& effect, TimeMs now) const {
+  const auto found = runs.find(effect.run.value);
+  if (effect.executions.empty() || found == runs.end()) return;
+  const RunOutside& outside = found->second;
+  const Execution& last = effect.executions.back();
+  if (outside.retries > 0 || outside.abandoned || last.ending != Ending::threw) return;
+  if (last.interruptions != outside.interruptions) return;  // it may not have been recorded
+  const std::string where = effect.op->name + " of run " + std::to_string(effect.run.value);
+  if (effect.op->final_failure) violated("I2", where + " was executed again after a final failure");
+  if (!clock_stepped && effect.op->backoff > 0 && now - last.ended_at < effect.op->backoff - 1'000)
+    violated("I7", where + " was executed again " + std::to_string(now - last.ended_at) + " ms after a failure");
+}
+
+void Ledger::end(Effect& effect, std::size_t execution, Ending ending, TimeMs now) {
+  effect.executions[execution].ending = ending;
+  effect.executions[execution].ended_at = now;
+  effect.executions[execution].interruptions = runs[effect.run.value].interruptions;
 }
 
 void Ledger::apply(Effect& effect, std::size_t execution) {
@@ -87,9 +108,7 @@ void Ledger::saw_signal(RunId run, const Op& op, const std::string& result) {
 void Ledger::process_died() {
   for (auto& [id, effect] : effects) {
     for (Execution& execution : effect.executions) {
-      if (execution.ending != Ending::running) continue;
-      execution.ending = Ending::gone;
-      effect.interrupted = true;
+      if (execution.ending == Ending::running) execution.ending = Ending::gone;
     }
   }
 }

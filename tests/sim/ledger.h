@@ -31,6 +31,8 @@ struct Execution {
   TimeMs began_at = 0;
   Ending ending = Ending::running;
   bool applied = false;
+  TimeMs ended_at = 0;
+  int interruptions = 0;  // of its run, when it ended
 };
 
 // One effect of one run, over all attempts.
@@ -40,10 +42,10 @@ struct Effect {
   std::string key;  // idempotency key: the same for ever [I2]
   std::vector<Execution> executions;
   int applied = 0;
-  int licences = 1;           // executions that may begin: the first, and one for each reason to begin again
-  std::int64_t failures = 0;  // recorded ones that have given their licence
-  bool said_ran = false;      // a person or a probe said so, truly
-  bool interrupted = false;   // an execution went, or could have gone, without an outcome
+  int licences = 1;             // executions that may begin: the first, and one for each reason to begin again
+  std::int64_t failures = 0;    // recorded ones that have given their licence
+  bool said_ran = false;        // a person or a probe said so, truly
+  bool could_not_tell = false;  // its probe said so
   [[nodiscard]] bool running() const;
 };
 
@@ -56,7 +58,8 @@ struct RunOutside {
   std::map<std::string, std::int64_t> last_signal;                                   // read last, by name
   bool cancel_acknowledged = false;
   int retries = 0;
-  int interruptions = 0;  // attempts that ended without saying so
+  int interruptions = 0;   // attempts that ended without saying so
+  bool abandoned = false;  // an attempt was taken from it: what that one did was not recorded
 };
 
 // What a caller was told about a wait.
@@ -80,11 +83,16 @@ struct Ledger {
   // An execution begins. `failures`: as recorded in the file.
   std::size_t begin(Effect& effect, const std::string& key, std::int64_t failures, TimeMs now);
   void apply(Effect& effect, std::size_t execution);
+  void end(Effect& effect, std::size_t execution, Ending ending, TimeMs now);
   // The code was given this for an operation.
   void saw(RunId run, const Op& op, const std::string& result);
   void saw_signal(RunId run, const Op& op, const std::string& result);
   // The process died: whatever ran is gone.
   void process_died();
+  bool clock_stepped = false;
+
+ private:
+  void check_again(const Effect& effect, TimeMs now) const;
 };
 
 // What every execution of an effect returns, and what a truthful probe or person says it returned.

@@ -2,7 +2,8 @@
 //   bide-sim                          the short lane: 1 000 seeds of 24 virtual hours
 //   bide-sim --seeds 10000            more of them
 //   bide-sim --seed 17 [--acts 240]   one, told act by act; --keep DIR leaves its bide.db there
-//   bide-sim --twice 100              each seed twice: the files must be the same
+//   bide-sim --planted all            each planted bug until it is caught (a build with BIDE_PLANTED_BUGS); or one by
+//   name bide-sim --twice 100              each seed twice: the files must be the same
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
+#include "agent/base/planted.h"
 #include "tests/sim/world.h"
 #include "tests/support/temp_dir.h"
 
@@ -27,6 +29,7 @@ struct Arguments {
   int threads = 2;
   std::int64_t acts = -1;
   std::string keep_in;
+  std::string planted;
   bool one = false;
   bool twice = false;
   bool floors = true;
@@ -140,6 +143,8 @@ Arguments parse(int argc, char** argv) {
       arguments.threads = static_cast<int>(value());
     } else if (option == "--keep") {
       arguments.keep_in = i + 1 < argc ? argv[++i] : ".";
+    } else if (option == "--planted") {
+      arguments.planted = i + 1 < argc ? argv[++i] : "all";
     } else if (option == "--acts") {
       arguments.acts = value();
     } else if (option == "--twice") {
@@ -153,6 +158,48 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
+// BIDE_PLANTED() of each bug, until a check sees it. What is not caught within kPlantedSeeds is told, and fails.
+#if defined(BIDE_PLANTED_BUGS)
+constexpr std::uint64_t kPlantedSeeds = 150;
+
+int play_planted(const Arguments& arguments, const Lane& lane) {
+  struct Bug {
+    const char* name;
+    const char* rule;
+    const char* what;
+  };
+#define BIDE_PLANTED_ROW(name, rule, what) Bug{#name, rule, what},
+  static constexpr Bug kBugs[] = {BIDE_PLANTED_LIST(BIDE_PLANTED_ROW)};
+#undef BIDE_PLANTED_ROW
+  int missed = 0;
+  for (const Bug& bug : kBugs) {
+    if (arguments.planted != "all" && arguments.planted != bug.name) continue;
+    (void)plant(bug.name);
+    Report caught;
+    std::uint64_t seed = arguments.first;
+    for (; seed < arguments.first + kPlantedSeeds; ++seed) {
+      caught = lane.play(seed, arguments.acts, 0, false);
+      if (caught.violation) break;
+    }
+    if (caught.violation) {
+      std::printf("%-26s %-4s seed %-4llu %-4s %s\n", bug.name, bug.rule, static_cast<unsigned long long>(seed),
+                  caught.violation->invariant.c_str(), caught.violation->what.c_str());
+    } else {
+      std::printf("%-26s %-4s NOT CAUGHT: %s\n", bug.name, bug.rule, bug.what);
+      ++missed;
+    }
+    std::fflush(stdout);
+    (void)plant("none");
+  }
+  return missed == 0 ? 0 : 1;
+}
+#else
+int play_planted(const Arguments&, const Lane&) {
+  std::printf("this build has no planted bugs: cmake --preset planted\n");
+  return 2;
+}
+#endif
+
 int main_of(int argc, char** argv) {
   const Arguments arguments = parse(argc, argv);
   // A crash is no error here: what the agent logs of it says nothing that the ledger does not.
@@ -161,6 +208,7 @@ int main_of(int argc, char** argv) {
   Lane lane(arguments, directory.str());
   SystemClock clock;
   const BootMs begin = clock.boot_ms();
+  if (!arguments.planted.empty()) return play_planted(arguments, lane);
   if (arguments.one) {
     const Report report = lane.play(arguments.first, arguments.acts, 0, true);
     for (const auto& [name, count] : report.counts.by_name)

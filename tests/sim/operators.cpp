@@ -117,6 +117,9 @@ void World::answer_doubt(const kernel::WaitRow& wait) {
   if (op == nullptr) violated("I3", "a question about " + wait.name + ", which is in no plan");
   Effect& effect = ledger_.effect(wait.run, *op);
   if (op->effect != kernel::Effect::non_idempotent) violated("I3", "a question about " + wait.name + ", which is safe");
+  if (op->probe == ProbeKind::truthful && !effect.could_not_tell)
+    violated("I3", "a question about " + wait.name + " of run " + std::to_string(wait.run.value) +
+                       ", whose probe could have told");
   if (effect.running()) return;
   kernel::Decision decision;
   const bool abort = chance_.one_in(12);

@@ -44,7 +44,9 @@ void World::play(flow::Context& context, const std::vector<Op>& ops) {
     try {
       play_one(context, op);
     } catch (const flow::StepFailed& failed) {
-      ledger_.saw(context.run(), op, "failed " + json::string_member(failed.error, "code").value_or("?"));
+      const std::string code = json::string_member(failed.error, "code").value_or("?");
+      if (op.kind == OpKind::step && code == "StepError") check_gave_up(context.run(), op);
+      ledger_.saw(context.run(), op, "failed " + code);
       ledger_.counts.add("failures seen");
       if (!op.tolerant) throw;
     }
@@ -108,6 +110,18 @@ void World::play_one(flow::Context& context, const Op& op) {
   }
 }
 
+// E2: only failures that were recorded count, and all tries were used.
+void World::check_gave_up(RunId run, const Op& op) {
+  if (op.final_failure || ledger_.runs[run.value].retries > 0) return;
+  const Effect& effect = ledger_.effect(run, op);
+  const auto threw = std::count_if(effect.executions.begin(), effect.executions.end(),
+                                   [](const Execution& e) { return e.ending == Ending::threw; });
+  const int retries = op.retries.value_or(op.effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);
+  if (threw < retries + 1)
+    violated("I2", op.name + " of run " + std::to_string(run.value) + " was given up after " + std::to_string(threw) +
+                       " failures, it has " + std::to_string(retries) + " retries");
+}
+
 std::string World::play_step(flow::Context& context, const Op& op) {
   const RunId run = context.run();
   flow::StepOptions options;
@@ -133,6 +147,8 @@ std::string World::execute(RunId run, const Op& op, const flow::EffectInfo& info
   std::int64_t failures = 0;
   bool intent = false;
   process_->store->read([&](db::ReadTx& tx) {
+    db::Query taken(tx, "SELECT 1 FROM events WHERE run_id = ? AND kind = 'run.abandoned'");
+    ledger_.runs[run.value].abandoned = taken.bind(run).next();
     db::Query q(tx, "SELECT failures, status FROM steps WHERE run_id = ? AND name = ?");
     q.bind(run, op.name);
     if (!q.next()) return;
@@ -152,7 +168,7 @@ std::string World::execute(RunId run, const Op& op, const flow::EffectInfo& info
     fibers_.yield();
   }
   if (static_cast<int>(n) < op.fails) {
-    effect.executions[n].ending = Ending::threw;
+    ledger_.end(effect, n, Ending::threw, true_);
     ledger_.counts.add("failures");
     if (op.final_failure) throw flow::Final("final, as planned");
     throw std::runtime_error("as planned");
@@ -164,7 +180,7 @@ std::string World::execute(RunId run, const Op& op, const flow::EffectInfo& info
   } else if (chance_.one_in(2)) {
     fibers_.yield();
   }
-  effect.executions[n].ending = Ending::returned;
+  ledger_.end(effect, n, Ending::returned, true_);
   return result_of(effect);
 }
 
@@ -173,6 +189,7 @@ flow::ProbeAnswer World::probe(RunId run, const Op& op) {
   ledger_.counts.add("probes");
   if (chance_.one_in(2)) fibers_.yield();
   if (op.probe == ProbeKind::blind || effect.running()) {
+    effect.could_not_tell = true;
     if (chance_.one_in(3)) throw std::runtime_error("the probe fails");
     return {};
   }

@@ -111,6 +111,7 @@ bool Process::dispatch() {
   const BootMs boot = clock_.boot_ms();
   look_at_ = due ? boot + std::max<DurationMs>(*due - now, limits::kDueAgainMs) : boot + limits::kCheckMs;
   if (due && *due > now) look_at_ = boot + (*due - now);
+  if (const auto again = store->clock().look_again_at()) look_at_ = std::min(look_at_, std::max(*again, boot + 1));
   if (!due || *due > now) return false;
   sweep_rung_ = true;
   if (store->clock().held()) {

@@ -168,6 +168,8 @@ void World::step_clock() {
   wall_base_ += back ? -size : size;
   clock_.set_wall(wall_base_ + true_);
   ++clock_jumps_;
+  ledger_.clock_stepped = true;
+  process_->ring();  // the alarms see a step of the wall clock at once [C6]
   ledger_.counts.add("clock steps");
   say("the wall clock steps by " + std::to_string(back ? -size : size));
 }

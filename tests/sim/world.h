@@ -61,6 +61,7 @@ class World {
   void play(flow::Context& context, const std::vector<Op>& ops);
   void play_one(flow::Context& context, const Op& op);
   std::string play_step(flow::Context& context, const Op& op);
+  void check_gave_up(RunId run, const Op& op);
   std::string execute(RunId run, const Op& op, const flow::EffectInfo& info);
   flow::ProbeAnswer probe(RunId run, const Op& op);
   void check_answer(RunId run, const Op& op, const std::string& result);
@@ -80,6 +81,8 @@ class World {
   // invariants.cpp
   void check();        // cheap: after every act
   void check_whole();  // all rows
+  void check_rules();
+  void check_steps_at_work();
   void check_end();
   void compare_rows();
 
