@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
-#include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 
 namespace bide::kernel {
@@ -60,10 +59,6 @@ std::int64_t before(const RunFilter& filter) {
 }  // namespace
 
 bool holds(db::ReadTx& tx, const Fence& fence) {
-  if (BIDE_PLANTED(epoch_unchecked)) {
-    db::Query any(tx, "SELECT 1 FROM runs WHERE id = ? AND status = 'running'");
-    return any.bind(fence.run).next();
-  }
   db::Query q(tx, "SELECT 1 FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
   return q.next();

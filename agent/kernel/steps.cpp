@@ -74,9 +74,11 @@ struct Held {
   bool cancel = false;
 };
 Held held(db::ReadTx& tx, const Fence& fence) {
-  db::Query q(tx,
-              "SELECT recoveries > 0 OR redrive_at IS NOT NULL, cancel_requested_at IS NOT NULL FROM runs "
-              "WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
+  db::Query q(tx, BIDE_PLANTED(epoch_unchecked)
+                      ? db::Sql("SELECT recoveries > 0 OR redrive_at IS NOT NULL, cancel_requested_at IS NOT NULL FROM "
+                                "runs WHERE id = ?1 AND status = 'running' AND ?2 >= 0 AND owner = ?3")
+                      : db::Sql("SELECT recoveries > 0 OR redrive_at IS NOT NULL, cancel_requested_at IS NOT NULL FROM "
+                                "runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?"));
   q.bind(fence.run, fence.epoch, fence.owner);
   if (!q.next()) return {BIDE_PLANTED(late_outcome_written), false, false};
   return {true, q.integer(0) != 0, q.integer(1) != 0};

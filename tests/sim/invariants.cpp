@@ -33,6 +33,12 @@ void World::check() {
     none(tx, "I9", "a timer was left to a run that is not queued",
          "SELECT r.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.status = 'pending' AND w.kind = 'timer' AND "
          "(r.status = 'waiting' OR (r.status = 'queued' AND r.run_at > w.resolve_by))");
+    none(tx, "I8", "a fault of the agent's own on a sound disk: event",
+         "SELECT id FROM events WHERE id > ? AND kind = 'run.handed_back' AND json_extract(payload, '$.reason') = "
+         "'agent_fault'",
+         events_checked_);
+    db::Query last(tx, "SELECT coalesce(max(id), 0) FROM events");
+    events_checked_ = last.one().integer(0);
     none(tx, "I9", "a wait of a run that has ended is open",
          "SELECT w.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.status = 'pending' AND r.finished_at IS NOT "
          "NULL");
@@ -40,8 +46,9 @@ void World::check() {
       none(tx, "I7", "a wait is past its deadline",
            "SELECT id FROM waits WHERE status = 'pending' AND kind <> 'timer' AND resolve_by <= ?", now);
     }
+    // While something is due that may not be claimed, the dispatcher looks every 5 s.
     db::Query due(tx, "SELECT id FROM runs WHERE status = 'queued' AND paused_at IS NULL AND run_at <= ?");
-    due.bind(now);
+    due.bind(now - limits::kDueAgainMs);
     while (!held && due.next()) {
       const RunId run(due.integer(0));
       if (!kernel::claim_forbidden(tx, rules, run) && process_->executor->idle())

@@ -160,7 +160,7 @@ Arguments parse(int argc, char** argv) {
 
 // BIDE_PLANTED() of each bug, until a check sees it. What is not caught within kPlantedSeeds is told, and fails.
 #if defined(BIDE_PLANTED_BUGS)
-constexpr std::uint64_t kPlantedSeeds = 150;
+constexpr std::uint64_t kPlantedSeeds = 80;
 
 int play_planted(const Arguments& arguments, const Lane& lane) {
   struct Bug {

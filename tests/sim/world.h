@@ -127,6 +127,7 @@ class World {
   std::map<std::int64_t, std::string> steps_seen_;
   std::map<std::int64_t, std::string> waits_seen_;
   std::int64_t events_seen_ = 0;
+  std::int64_t events_checked_ = 0;
 };
 
 }  // namespace bide::sim
