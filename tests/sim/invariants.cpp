@@ -30,15 +30,21 @@ void World::check() {
          "SELECT id FROM runs r WHERE status = 'waiting' AND NOT EXISTS (SELECT 1 FROM waits w WHERE w.run_id = r.id "
          "AND "
          "w.status = 'pending' AND w.kind <> 'timer')");
+    // A retried run may have open entries that its code, which now takes another way, has not come to.
     none(tx, "I9", "a timer was left to a run that is not queued",
          "SELECT r.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.status = 'pending' AND w.kind = 'timer' AND "
-         "(r.status = 'waiting' OR (r.status = 'queued' AND r.run_at > w.resolve_by))");
+         "(r.status = 'waiting' OR (r.status = 'queued' AND r.run_at > w.resolve_by)) AND NOT EXISTS (SELECT 1 FROM "
+         "events e WHERE e.run_id = r.id AND e.kind = 'control.retry')");
     none(tx, "I8", "a fault of the agent's own on a sound disk: event",
          "SELECT id FROM events WHERE id > ? AND kind = 'run.handed_back' AND json_extract(payload, '$.reason') = "
          "'agent_fault'",
          events_checked_);
     db::Query last(tx, "SELECT coalesce(max(id), 0) FROM events");
     events_checked_ = last.one().integer(0);
+    none(tx, "I8", "more runs of a workflow at once than it allows",
+         "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = (SELECT id FROM workflows WHERE name = "
+         "?) HAVING count(*) > ?",
+         kNarrow, kNarrowRunning);
     none(tx, "I9", "a wait of a run that has ended is open",
          "SELECT w.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.status = 'pending' AND r.finished_at IS NOT "
          "NULL");
@@ -89,6 +95,9 @@ void World::check_rules() {
          "SELECT id FROM waits w WHERE kind = 'approval' AND status = 'resolved' AND json_extract(resolution, "
          "'$.decision') = 'approved' AND (SELECT count(*) FROM decisions d WHERE d.wait_id = w.id AND d.decision = "
          "'approved') < json_extract(payload, '$.quorum')");
+    none(tx, "I4", "a signal was read by two waits",
+         "SELECT max(id) FROM waits WHERE kind = 'signal' AND status = 'resolved' GROUP BY run_id, "
+         "json_extract(resolution, '$.signal') HAVING count(*) > 1");
     none(tx, "I4", "an approval was decided by who may not",
          "SELECT w.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.kind = 'approval' AND w.resolved_by = "
          "r.created_by AND json_extract(w.payload, '$.policy') = 'not_initiator'");
@@ -98,10 +107,6 @@ void World::check_rules() {
     none(tx, "I7", "time went back by more than the mark allows",
          "SELECT id FROM (SELECT id, at, lag(at) OVER (ORDER BY id) AS before FROM events) WHERE at < before - ?",
          limits::kClockMarkMs + 1'000);
-    none(tx, "I8", "more runs of a workflow at once than it allows",
-         "SELECT count(*) FROM runs WHERE status = 'running' AND workflow_id = (SELECT id FROM workflows WHERE name = "
-         "?) HAVING count(*) > ?",
-         kNarrow, kNarrowRunning);
     none(tx, "I2", "a step has failed more often than its retries allow",
          "SELECT id FROM steps WHERE failures > retries + 1");
   });
@@ -110,7 +115,7 @@ void World::check_rules() {
 // What was acknowledged is there; what is settled stays as it was; epochs only grow.
 void World::check_whole() {
   compare_rows();
-  if (acts_ % 128 == 0) check_rules();
+  if (acts_ % 64 == 0) check_rules();
   process_->store->read([&](db::ReadTx& tx) {
     for (const auto& [run, outside] : ledger_.runs) {
       db::Query q(tx, "SELECT status, cancel_requested_at IS NOT NULL FROM runs WHERE id = ?");

@@ -21,6 +21,11 @@ bool Effect::running() const {
                      [](const Execution& e) { return e.ending == Ending::running; });
 }
 
+int Effect::threw() const {
+  return static_cast<int>(std::count_if(executions.begin(), executions.end(),
+                                        [](const Execution& e) { return e.ending == Ending::threw; }));
+}
+
 std::string result_of(const Effect& effect) {
   return "{\"did\":\"" + effect.op->name + "\",\"run\":" + std::to_string(effect.run.value) + "}";
 }

@@ -47,6 +47,7 @@ struct Effect {
   bool said_ran = false;        // a person or a probe said so, truly
   bool could_not_tell = false;  // its probe said so
   [[nodiscard]] bool running() const;
+  [[nodiscard]] int threw() const;
 };
 
 struct RunOutside {

@@ -4,6 +4,8 @@
 //   bide-sim --seed 17 [--acts 240]   one, told act by act; --keep DIR leaves its bide.db there
 //   bide-sim --planted all            each planted bug until it is caught (a build with BIDE_PLANTED_BUGS); or one by
 //   name bide-sim --twice 100              each seed twice: the files must be the same
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -201,6 +203,9 @@ int play_planted(const Arguments&, const Lane&) {
 #endif
 
 int main_of(int argc, char** argv) {
+  // Disks and stacks come and go with each seed: the system would be given their pages back, and asked for them again.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const Arguments arguments = parse(argc, argv);
   // A crash is no error here: what the agent logs of it says nothing that the ledger does not.
   log::set_level(arguments.one ? log::Level::warn : log::Level::off);

@@ -114,8 +114,7 @@ void World::play_one(flow::Context& context, const Op& op) {
 void World::check_gave_up(RunId run, const Op& op) {
   if (op.final_failure || ledger_.runs[run.value].retries > 0) return;
   const Effect& effect = ledger_.effect(run, op);
-  const auto threw = std::count_if(effect.executions.begin(), effect.executions.end(),
-                                   [](const Execution& e) { return e.ending == Ending::threw; });
+  const int threw = effect.threw();
   const int retries = op.retries.value_or(op.effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);
   if (threw < retries + 1)
     violated("I2", op.name + " of run " + std::to_string(run.value) + " was given up after " + std::to_string(threw) +
@@ -167,7 +166,7 @@ std::string World::execute(RunId run, const Op& op, const flow::EffectInfo& info
   } else if (chance_.one_in(2)) {
     fibers_.yield();
   }
-  if (static_cast<int>(n) < op.fails) {
+  if (effect.threw() < op.fails) {
     ledger_.end(effect, n, Ending::threw, true_);
     ledger_.counts.add("failures");
     if (op.final_failure) throw flow::Final("final, as planned");

@@ -25,7 +25,7 @@ struct Op {
   DurationMs timeout = 0;
   DurationMs takes = 0;
   bool hangs = false;  // the first execution takes longer than timeout and grace
-  int fails = 0;       // so many executions fail at first
+  int fails = 0;       // so many executions fail
   bool final_failure = false;
   ProbeKind probe = ProbeKind::none;
   bool assumes = false;

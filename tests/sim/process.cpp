@@ -40,7 +40,7 @@ void Process::open(const ProcessSettings& settings) {
   db::StoreOptions options;
   options.directory = settings.directory;
   options.threaded = false;
-  options.readers = 2;
+  options.readers = 1;
   options.vfs = disk_.name();
   options.on_fatal = [this](const std::string& what) {
     dead_ = true;

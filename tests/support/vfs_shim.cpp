@@ -66,15 +66,17 @@ void VfsShim::crash(Loss loss, std::uint64_t seed) {
   for (auto& [path, node] : impl_->nodes) {
     auto after = std::make_shared<Node>();
     after->path = path;
-    after->durable = node->durable;
-    for (const Unsynced& change : node->unsynced) {
-      if (loss == Loss::all) break;
-      if (loss == Loss::none || change.truncates) {
-        if (loss == Loss::none || (mix(seed) & 1U) != 0) redo(after->durable, change);
-        continue;
-      }
-      for (std::size_t at = 0; at < change.bytes.size(); at += kSector) {
-        if ((mix(seed) & 1U) != 0) redo(after->durable, {change.offset + at, change.bytes.substr(at, kSector), false});
+    after->durable = loss == Loss::none ? node->content : std::move(node->durable);
+    if (loss == Loss::some) {
+      for (const Unsynced& change : node->unsynced) {
+        if (change.truncates) {
+          if ((mix(seed) & 1U) != 0) redo(after->durable, change);
+          continue;
+        }
+        for (std::size_t at = 0; at < change.bytes.size(); at += kSector) {
+          if ((mix(seed) & 1U) != 0)
+            redo(after->durable, {change.offset + at, change.bytes.substr(at, kSector), false});
+        }
       }
     }
     after->content = after->durable;
