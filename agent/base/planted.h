@@ -19,7 +19,7 @@
   X(repeat_in_silence, "E1", "a non_idempotent step in doubt is run again")            \
   X(probe_not_asked, "E1", "a step in doubt is asked about though it has a probe")     \
   X(ran_runs_again, "E4", "the answer \"ran\" executes the step")                      \
-  X(crash_counts_as_failure, "E2", "a new execution after a crash uses up a retry")    \
+  X(crash_counts_as_failure, "E2", "a crash uses up the retries")                      \
   X(failures_forgotten, "E2", "a recorded failure is not counted")                     \
   X(final_is_retried, "E2", "a failure that no retry can cure is retried")             \
   X(backoff_ignored, "E2", "a retry does not wait for its time")                       \

@@ -166,7 +166,8 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   if (entry.stored) {
     const StepId id = entry.row.id;
     const std::string nonce = *entry.row.nonce;
-    if (BIDE_PLANTED(crash_counts_as_failure) && entry.row.status == kernel::StepStatus::started) ++entry.row.failures;
+    if (BIDE_PLANTED(crash_counts_as_failure) && entry.row.status == kernel::StepStatus::started)
+      entry.row.failures = entry.ask.retries;
     held = persist(guard, [&](db::Tx& tx) {
       flagged = kernel::cancel_asked(tx, fence_);
       return flagged || kernel::start_again(tx, fence_, id, nonce, tx.now());

@@ -26,6 +26,15 @@ std::vector<RunId> World::live_runs() {
 
 // A command that was answered. What throws is the process's death, or disk trouble: nobody was told anything.
 void World::operate() {
+  try {
+    operate_once();
+  } catch (const StorageFull&) {
+    if (full_until_ == 0) throw;
+    ledger_.counts.add("refused for want of space");
+  }
+}
+
+void World::operate_once() {
   const auto dice = chance_.below(100);
   if (started_ < 3 || (dice < 25 && started_ < kMostRuns)) return start_run();
   if (dice < 65) return decide(chance_.one_in(2));
@@ -135,11 +144,16 @@ void World::answer_doubt(const kernel::WaitRow& wait) {
     ++effect.licences;  // before it is known to be taken: a crash may keep the answer from us
   }
   std::optional<kernel::ResolveOutcome> outcome;
-  (void)process_->commands->resolve(wait.id, decision, person(kPeople[chance_.below(3)]), std::nullopt,
-                                    [&](const kernel::ResolveOutcome& o) {
-                                      outcome = o;
-                                      return work::Answer{};
-                                    });
+  try {
+    (void)process_->commands->resolve(wait.id, decision, person(kPeople[chance_.below(3)]), std::nullopt,
+                                      [&](const kernel::ResolveOutcome& o) {
+                                        outcome = o;
+                                        return work::Answer{};
+                                      });
+  } catch (const StorageFull&) {
+    if (!abort && !ran) --effect.licences;
+    throw;
+  }
   if (!outcome || !std::holds_alternative<kernel::WaitResolved>(*outcome)) {
     if (!abort && !ran) --effect.licences;
     return;

@@ -123,7 +123,11 @@ bool Process::dispatch() {
     ++busy_;
     fibers_.spawn(
         [this] {
-          if (!executor->run_one()) ++fruitless_;
+          try {
+            if (!executor->run_one()) ++fruitless_;
+          } catch (const StorageFull&) {  // C4: no claims while the disk is full
+            look_at_ = clock_.boot_ms() + limits::kDiskProbeMs;
+          }
         },
         [this] { --busy_; });
   }
@@ -137,7 +141,7 @@ bool Process::sweep_if_called() {
   fibers_.spawn(
       [this] {
         const auto report = sweep->pass();
-        if (!report.first_error.empty() && !dead_)
+        if (!report.first_error.empty() && !dead_ && !full_)
           violated("I8", "a sweep on a sound disk failed: " + report.first_error);
         sweep_at_ = clock_.boot_ms() + sweep->until_next().value_or(limits::kCheckMs);
       },

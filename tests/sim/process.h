@@ -54,6 +54,8 @@ class Process final : private flow::Pace {
   // It may die between a read and a write, or in a write, from now on: one in so many. 0: no.
   void set_peril(std::uint64_t one_in) { peril_ = one_in; }
 
+  // The disk has no room: refusals for that reason are none of the agent's faults [C4].
+  void set_full(bool full) { full_ = full; }
   // Before it is destroyed: nothing may reach the disk any more.
   void let_go() { leaving_ = true; }
 
@@ -79,6 +81,7 @@ class Process final : private flow::Pace {
   Chance& chance_;
   bool dead_ = false;
   bool leaving_ = false;
+  bool full_ = false;
   std::uint64_t peril_ = 0;
   int workers_;
   int busy_ = 0;

@@ -74,6 +74,7 @@ void World::live() {
 void World::act() {
   ++acts_;
   next_moment();
+  if (full_until_ != 0 && true_ >= full_until_) free_disk();
   if (faults_ && true_ >= mishap_at_) {
     mishap();
     mishap_at_ = true_ + chance_.between(kMinute, 5 * kHour);
@@ -91,6 +92,7 @@ void World::next_moment() {
   const TimeMs agent = true_ + std::max<DurationMs>(0, process_->next_look() - clock_.boot_ms());
   TimeMs next = std::min(agent, operator_at_);
   if (faults_) next = std::min(next, mishap_at_);
+  if (full_until_ != 0) next = std::min(next, full_until_);
   next = std::max(next, true_);
   true_ = next;
   clock_.set_boot(boot_base_ + true_);
@@ -122,6 +124,8 @@ void World::crash() {
     if (times > 0) ++ledger_.runs[run].interruptions;
   }
   process_->let_go();
+  disk_.limit(0);
+  full_until_ = 0;
   const bool machine = disk_.power_is_cut() || chance_.one_in(3);
   const auto loss = !machine ? test::Loss::none : chance_.one_in(2) ? test::Loss::all : test::Loss::some;
   disk_.crash(loss, chance_.next());
@@ -147,8 +151,10 @@ void World::mishap() {
     disk_.cut_power_at(nth);
   } else if (dice < 80) {
     process_->die();
-  } else if (dice < 90) {
+  } else if (dice < 88) {
     step_clock();
+  } else if (dice < 94) {
+    fill_disk();
   } else {
     say("shut down");
     ledger_.counts.add("shutdowns");
@@ -156,10 +162,46 @@ void World::mishap() {
       if (times > 0) ++ledger_.runs[run].interruptions;
     }
     process_->sweep->stop();
-    process_->executor->stop();
+    try {
+      process_->executor->stop();
+    } catch (const Killed&) {  // the power went meanwhile
+    }
     process_->die();
   }
 }
+
+void World::fill_disk() {
+  const std::string reserve = options_.directory + "/bide.reserve";
+  disk_.limit(0, reserve);
+  disk_.limit(disk_.used() + chance_.below(96 << 10), reserve);
+  full_until_ = true_ + chance_.between(kSecond, 40 * kSecond);
+  process_->set_full(true);
+  ledger_.counts.add("full disks");
+  say("the disk is full");
+}
+
+void World::free_disk() {
+  if (full_until_ == 0) return;
+  disk_.limit(0);
+  full_until_ = 0;
+  // It finds out with the next write, a second after its last probe at most: a person looks whether it works again.
+  true_ += 2 * kSecond;
+  clock_.set_boot(boot_base_ + true_);
+  clock_.set_wall(wall_base_ + true_);
+  if (process_->dead()) return;
+  try {
+    process_->store->flush_riders();
+  } catch (const Killed&) {
+    return;
+  } catch (const StorageFull&) {
+    violated("I8", "the disk has room, and nothing is written");
+  }
+  process_->set_full(false);
+  process_->ring();
+  say("the disk has room again");
+}
+
+bool World::cramped() const { return full_until_ != 0 || process_->store->health().storage_full; }
 
 void World::step_clock() {
   static constexpr DurationMs kSteps[] = {1'500, 30 * kSecond, 5 * kMinute, 3 * kHour, 40 * 24 * kHour};
@@ -178,6 +220,7 @@ void World::step_clock() {
 void World::bring_to_an_end() {
   say("no more faults");
   faults_ = false;
+  free_disk();
   process_->set_peril(0);
   disk_.cut_power_at(0);
   operator_at_ = INT64_MAX / 4;

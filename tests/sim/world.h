@@ -51,6 +51,8 @@ class World {
   void crash();
   void mishap();
   void step_clock();
+  void fill_disk();
+  void free_disk();
   void tell(const std::string& what);
   void say(const std::string& what) {
     if (options_.tell) tell(what);
@@ -68,6 +70,7 @@ class World {
 
   // operators.cpp: people and apps
   void operate();
+  void operate_once();
   void start_run();
   void decide(bool truly);
   void answer_doubt(const kernel::WaitRow& wait);
@@ -105,6 +108,8 @@ class World {
   TimeMs operator_at_ = 0;
   TimeMs mishap_at_ = 0;
   bool faults_ = true;
+  TimeMs full_until_ = 0;  // 0: the disk has room
+  [[nodiscard]] bool cramped() const;
   std::map<std::int64_t, int> driven_;                       // runs whose code is being executed
   std::map<std::pair<std::int64_t, int>, TimeMs> asked_at_;  // true time of a sleep's first asking
   std::int64_t clock_jumps_ = 0;
