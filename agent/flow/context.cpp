@@ -1,5 +1,6 @@
 #include "agent/flow/context.h"
 
+#include <atomic>
 #include <exception>
 #include <stdexcept>
 #include <thread>
@@ -225,7 +226,9 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
   std::vector<std::exception_ptr> errors(functions.size());
   std::exception_ptr fault;
   const std::string prefix = (branch_.empty() ? "" : branch_ + ".") + std::to_string(++forks_) + "-";
+  if (functions.empty()) return results;
   for (std::size_t i = 0; i < functions.size(); ++i) attempt_.branch_began();
+  std::atomic<std::size_t> left{functions.size()};
   std::vector<std::function<void()>> branches;
   for (std::size_t i = 0; i < functions.size(); ++i) {
     branches.emplace_back([&, i] {
@@ -236,12 +239,12 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
         errors[i] = std::current_exception();
         if (join == Join::all) fail_run(attempt_, errors[i]);
       }
-      end_branch(attempt_, errors[i]);
+      // The last one's place is the parent's, which goes on now: the others' waits must not suspend it [A3].
+      if (left.fetch_sub(1) > 1) end_branch(attempt_, errors[i]);
     });
   }
   end_branch(attempt_, fault);  // the parent only joins
   attempt_.run_branches(branches);
-  attempt_.branch_began();
   if (fault) std::rethrow_exception(fault);
   for (const auto& error : errors) {
     if (error && judge(error).fault) std::rethrow_exception(error);
