@@ -139,7 +139,9 @@ void World::check_whole() {
       doubts.bind(run);
       while (doubts.next()) {
         db::Query abandoned(tx, "SELECT count(*) FROM events WHERE run_id = ? AND kind = 'run.abandoned'");
-        const std::int64_t interruptions = outside.interruptions + abandoned.bind(run).one().integer(0);
+        // A retry asks anew what the run's end had left unanswered.
+        const std::int64_t interruptions =
+            outside.interruptions + outside.retries + abandoned.bind(run).one().integer(0);
         if (doubts.integer(1) > interruptions) {
           violated("I3", "step " + number(doubts.integer(0)) + " of run " + number(run) + " was asked about " +
                              number(doubts.integer(1)) + " times, and interrupted " + number(interruptions));

@@ -112,7 +112,7 @@ void World::play_one(flow::Context& context, const Op& op) {
 
 // E2: only failures that were recorded count, and all tries were used.
 void World::check_gave_up(RunId run, const Op& op) {
-  if (op.final_failure || ledger_.runs[run.value].retries > 0) return;
+  if (op.final_failure || op.hangs || ledger_.runs[run.value].retries > 0) return;
   const Effect& effect = ledger_.effect(run, op);
   const int threw = effect.threw();
   const int retries = op.retries.value_or(op.effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);

@@ -65,6 +65,9 @@ void Process::open(const ProcessSettings& settings) {
   executor_options.shutdown_grace = 0;
   executor_options.pace = this;
   executor = std::make_unique<work::Executor>(*store, chance_.random(), registry, executor_options);
+  executor->set_overdue_bell([this](BootMs at) {
+    if (at < sweep_at_) sweep_rung_ = true;
+  });
   executor->register_workflows();
   sweep = std::make_unique<work::Sweep>(*store, *executor);
   commands = std::make_unique<work::Commands>(
