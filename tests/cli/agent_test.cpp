@@ -262,6 +262,9 @@ TEST_CASE("[N85] cli: an agent that is held because the clock was set back says 
   CHECK(accepted["was"] > accepted["now"]);
   eventually([&] { return box.json({"show", run})["status"] == "completed"; }, "it goes on");
   CHECK(box.json({"clock", "accept"})["was_held"] == false);
+  box.agent().kill();
+  box.serve();  // it is the file's clock too
+  CHECK(box.json({"clock", "accept"})["was_held"] == false);
   CHECK(box.bide({"clock", "accept"}).out.find("the agent's clock was 20") == 0);
 }
 

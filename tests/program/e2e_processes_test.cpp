@@ -180,11 +180,11 @@ class WithoutDescriptors {
  public:
   explicit WithoutDescriptors(pid_t agent) : agent_(agent) {
     REQUIRE(::prlimit(agent_, RLIMIT_NOFILE, nullptr, &before_) == 0);
-    // Its first ten are in use for as long as it lives. (poll refuses to look at more than the limit: not zero.)
-    for (int fd = 0; fd < 10; ++fd) {
+    // Its first four are in use for as long as it lives. (poll refuses to look at more than the limit: not zero.)
+    for (int fd = 0; fd < kFirst; ++fd) {
       REQUIRE(std::filesystem::is_symlink("/proc/" + std::to_string(agent_) + "/fd/" + std::to_string(fd)));
     }
-    const rlimit none{10, before_.rlim_max};
+    const rlimit none{kFirst, before_.rlim_max};
     REQUIRE(::prlimit(agent_, RLIMIT_NOFILE, &none, nullptr) == 0);
   }
   ~WithoutDescriptors() { ::prlimit(agent_, RLIMIT_NOFILE, &before_, nullptr); }
@@ -192,6 +192,7 @@ class WithoutDescriptors {
   WithoutDescriptors& operator=(const WithoutDescriptors&) = delete;
 
  private:
+  static constexpr int kFirst = 4;
   const pid_t agent_;
   rlimit before_{};
 };
@@ -199,13 +200,16 @@ class WithoutDescriptors {
 TEST_CASE("[N129] e2e: no descriptors left: queued with a reason, what runs goes on, and all ends well [E8]") {
   Box box;
   box.program("small", "bide step one -- sh -c 'echo x >> \"$1\"' one $OUT/one\nbide result done:=true\n");
+  // A step that executes beside a wait: the tree is looked at again and again.
   box.program("long",
+              "( until [ -e $OUT/two ]; do sleep 0.02; done; BIDE_BRANCH=b bide wait approval 'Go?' ) &\n"
               "bide step two -- sh -c 'echo x >> \"$1\"/two; until [ -e \"$1\"/go ]; do sleep 0.02; done' two $OUT\n"
-              "bide sleep 2s\nbide result done:=true\n");
+              "wait\nbide result done:=true\n");
   box.program("soon",
               "bide sleep 6s\nbide step one -- sh -c 'echo x >> \"$1\"' one $OUT/soon\nbide result done:=true\n");
   const std::string runs = box.start("long");
   eventually([&] { return box.lines("two") == 1; }, "a step executes");
+  (void)box.wait_of(runs);
   const std::string soon = box.start("soon");
   eventually([&] { return box.status(soon) == "queued"; }, "it sleeps");
   const auto row = [&](const std::string& run, const std::string& column) {
@@ -228,6 +232,7 @@ TEST_CASE("[N129] e2e: no descriptors left: queued with a reason, what runs goes
     CHECK(row(runs, "error").is_null());
     box.touch("go");
   }
+  box.decide(runs, "approve");
   CHECK(box.comes_to(runs, "completed")["result"] == Json{{"done", true}});
   CHECK(box.comes_to(soon, "completed")["result"] == Json{{"done", true}});
   box.comes_to(box.start("small"), "completed");
