@@ -6,6 +6,7 @@
 #include <toml++/toml.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
 #include "agent/base/text.h"
+#include "agent/work/targets.h"
 
 namespace bide {
 namespace {
@@ -111,6 +113,31 @@ std::string read_inline_sleep(Config& out, const Place&, const std::string& text
   return {};
 }
 
+// Rules with spaces or commas between them.
+std::string read_allow_targets(Config& out, const Place&, const std::string& text) {
+  std::string spaced = text;
+  std::replace(spaced.begin(), spaced.end(), ',', ' ');
+  std::istringstream rules(spaced);
+  for (std::string rule; rules >> rule;) {
+    if (!work::is_allow_rule(rule))
+      return "is a list of addresses, such as \"127.0.0.1:9000 10.0.0.0/8\"; " + json::quote(rule) + " is none";
+    out.allow_targets.push_back(rule);
+  }
+  return {};
+}
+std::string show_allow_targets(const Config& config) {
+  std::string text;
+  for (const std::string& rule : config.allow_targets) text += (text.empty() ? "" : " ") + rule;
+  return text;
+}
+
+std::string read_park_after(Config& out, const Place&, const std::string& text) {
+  const auto length = parse_duration(text);
+  if (!length) return "is a length of time, such as \"30m\" or \"2d\"";
+  out.park_after = *length;
+  return {};
+}
+
 constexpr std::pair<const char*, log::Level> kLevels[] = {
     {"debug", log::Level::debug}, {"info", log::Level::info}, {"warn", log::Level::warn}, {"error", log::Level::error}};
 
@@ -156,6 +183,8 @@ const Key kKeys[] = {
     {"inline_sleep", false, read_inline_sleep, [](const Config& c) { return format_duration(c.inline_sleep); }},
     {"log_level", false, read_log_level,
      [](const Config& c) { return std::string(kLevels[static_cast<std::size_t>(c.log_level)].first); }},
+    {"allow_targets", false, read_allow_targets, show_allow_targets},
+    {"park_after", false, read_park_after, [](const Config& c) { return format_duration(c.park_after); }},
     {"path", false, read_programs_path, [](const Config& c) { return c.path; }},
 };
 
@@ -168,6 +197,8 @@ std::string default_of(const std::string& key, const Surroundings& around, const
   if (key == "workers") return "64";
   if (key == "inline_sleep") return format_duration(limits::kInlineSleepMs);
   if (key == "log_level") return "info";
+  if (key == "allow_targets") return "";
+  if (key == "park_after") return format_duration(limits::kParkAfterMs);
   if (key == "path") return kDefaultPath;
   throw Bug("no default for the key " + key);
 }

@@ -25,7 +25,9 @@ struct Config {
   int workers = 64;             // attempts at once, 1 to 1024
   DurationMs inline_sleep = 0;  // A5: shorter sleeps keep their attempt
   log::Level log_level = log::Level::info;
-  std::string path;  // PATH of programs, after BIDE_HOME and the folder of bide itself
+  std::vector<std::string> allow_targets;  // O6: addresses inside that messages may go to
+  DurationMs park_after = 0;               // O5: a delivery is parked after ten tries, and not before this
+  std::string path;                        // PATH of programs, after BIDE_HOME and the folder of bide itself
 };
 
 // What defaults depend on. The system's defaults are for uid 0, a user's for all others.

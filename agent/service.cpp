@@ -11,9 +11,14 @@
 #include "agent/base/log.h"
 #include "agent/base/process_tree.h"
 #include "agent/base/random.h"
+#include "agent/base/text.h"
 #include "agent/kernel/tokens.h"
+#include "agent/kernel/webhooks.h"
 #include "agent/version.h"
 #include "agent/work/commands.h"
+#include "agent/work/deliverer.h"
+#include "agent/work/delivery.h"
+#include "agent/work/delivery_commands.h"
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
 #include "agent/work/program_driver.h"
@@ -31,11 +36,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-db::StoreOptions store_options(const Config& config, work::Feed& feed) {
+db::StoreOptions store_options(const Config& config, work::Feed& feed, work::FreshRows& fresh) {
   db::StoreOptions options;
   options.directory = config.data_dir;
   options.durability = config.durability;
   options.after_batch = [&feed] { feed.notify(); };
+  options.announced = [&fresh](std::int64_t id) { fresh.push(id); };
+  return options;
+}
+
+// "127.0.0.1:7433" → what no request of ours may go to.
+std::optional<work::Address> own_door(const Config& config) {
+  const std::size_t colon = config.listen.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  std::string host = config.listen.substr(0, colon);
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  return work::parse_address(host, static_cast<int>(parse_number(config.listen.substr(colon + 1)).value_or(0)));
+}
+
+work::DelivererOptions deliverer_options(const Config& config) {
+  work::DelivererOptions options;
+  options.park_after = config.park_after;
+  options.allow = config.allow_targets;
+  options.user_agent = std::string("bide/") + kVersion;
   return options;
 }
 
@@ -73,9 +97,12 @@ struct Service::Parts {
   Parts(Config given, flow::Registry workflows)
       : config(std::move(given)),
         registry(std::move(workflows)),
-        store(store_options(config, feed), clock),
+        store(store_options(config, feed, fresh), clock),
         executor(store, random, registry, executor_options(config)),
         sweep(store, executor),
+        transport(clock, resolver, {own_door(config), {}, work::has_network}),
+        deliverer(store, random, transport, fresh, deliverer_options(config)),
+        deliveries(store, random, deliverer, [this] { sweep.ring(); }),
         files(config.workflows_dir, clock),
         programs(store, files, config.data_dir + "/versions"),
         driver(store, random, spawner, program_settings(config),
@@ -101,9 +128,14 @@ struct Service::Parts {
   SystemClock clock;
   SystemRandom random;
   work::Feed feed;
+  work::FreshRows fresh;
   db::Store store;
   work::Executor executor;
   work::Sweep sweep;
+  work::SystemResolver resolver;
+  work::HttpTransport transport;
+  work::Deliverer deliverer;
+  work::DeliveryCommands deliveries;
   work::SystemSpawner spawner;
   work::ProgramFiles files;
   work::Programs programs;
@@ -123,6 +155,9 @@ void Service::Parts::wire() {
   executor.set_overdue_bell([this](BootMs at) { sweep.look_at(at); });
   executor.register_workflows();
   driver.set_stopped_bell([this] { executor.ring(); });
+  deliverer.set_due_bell([this] { sweep.recheck(); });
+  sweep.add("outbox", [this](TimeMs now) { return deliverer.sweep(now); });
+  sweep.add_look([this](TimeMs now) { return deliverer.look(now); });
   sweep.add("processes", [this](TimeMs now) { return driver.sweep_processes(now); });
   (void)programs.learn_limits();
   sweep.add("hooks", [this](TimeMs) -> std::int64_t {
@@ -154,7 +189,8 @@ void Service::Parts::open_door() {
   const std::string logs = config.data_dir + "/logs/";
   ports.emplace(web::Ports{commands, clock, random, sessions, kVersion, page_url(tcp),
                            [logs](RunId run) { return logs + std::to_string(run.value) + ".log"; },
-                           [this]() -> std::string { return store.clock().held() ? "clock_held" : ""; }});
+                           [this]() -> std::string { return store.clock().held() ? "clock_held" : ""; }, &deliveries});
+  store.write([&](db::Tx& tx) { kernel::set_page_url(tx, ports->page_url); });
   web::add_routes(router, *ports);
   server.emplace(router, auth, clock);
   log::info("agent.listening", {{"socket", socket.name()}, {"tcp", tcp ? tcp->name() : "off"}});
@@ -168,8 +204,10 @@ Service::~Service() = default;
 
 void Service::start() {
   parts_->wire();
+  parts_->deliverer.make_untried_due();  // O2: if it fails, the door stays shut
   parts_->open_door();
   parts_->sweep.start();  // its first pass takes over what the last process left [K4, W4]
+  parts_->deliverer.start();
   parts_->executor.start();
   parts_->server->start();
   log::info("agent.ready", {{"data", parts_->config.data_dir}, {"version", kVersion}});
@@ -195,6 +233,7 @@ void Service::wait_for_signal() {
 
 bool Service::stop() {
   parts_->sweep.stop();
+  parts_->deliverer.stop();  // rows that are written from here on go out at the next start
   // Programs' verbs speak to us until their steps have ended: the door closes after the executor.
   const bool ended = parts_->executor.stop();
   parts_->feed.close();

@@ -54,6 +54,7 @@ class BatchRunner {
   [[nodiscard]] std::vector<Bell>& bells() { return scope_.bells; }
   [[nodiscard]] const ErrorValue& why() const { return why_; }  // after an End that is not `committed`
   [[nodiscard]] bool foreign_writer_seen() const { return foreign_writer_seen_; }
+  void set_announced(const std::function<void(std::int64_t)>* bell) { scope_.announced = bell; }
   void load_counters() { scope_.counters.load(connection_); }
 
  private:

@@ -13,6 +13,10 @@ const char* sql_of(void* prepared) { return static_cast<Connection::Prepared*>(p
 }  // namespace
 
 void Tx::after_commit(Bell bell) { scope_.bells.push_back(std::move(bell)); }
+void Tx::announce(std::int64_t id) {
+  if (scope_.announced == nullptr || !*scope_.announced) return;
+  after_commit([announced = scope_.announced, id] { (*announced)(id); });
+}
 std::int64_t Tx::next_id(Counter counter) { return scope_.counters.next(counter); }
 std::int64_t Tx::last_insert_id() { return sqlite3_last_insert_rowid(connection().handle()); }
 

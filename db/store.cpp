@@ -80,7 +80,7 @@ struct Store::Impl {
         readers({.path = path, .access = Access::read, .full_sync = true, .vfs = options.vfs}, options.readers),
         writer(*connection, system, store_clock, directory,
                {options.threaded, options.on_fatal ? std::move(options.on_fatal) : end_process,
-                std::move(options.after_batch)}) {}
+                std::move(options.after_batch), std::move(options.announced)}) {}
 
   Clock& clock;
   const std::string directory;

@@ -37,6 +37,8 @@ struct StoreOptions {
   std::function<void(const std::string& what)> on_fatal;
   // Called on the writer after each COMMIT and its bells; obeys the rules of bells [C2].
   std::function<void()> after_batch;
+  // Called on the writer after the COMMIT for each id given to Tx::announce, in order; a bell [C2].
+  std::function<void(std::int64_t id)> announced;
   std::span<const EmbeddedFile> migrations = embedded_migrations();  // tests bring their own
 };
 

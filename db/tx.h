@@ -64,6 +64,8 @@ class Tx : public ReadTx {
   // Rings after the COMMIT, in order, on the writer; dropped at a rollback. Must only wake threads or push to
   // bounded queues: never throw, wait or write [C2]. Each has a durable twin that a sweep finds.
   void after_commit(Bell bell);
+  // Tells StoreOptions::announced of this id after the COMMIT, as a bell: a row that somebody outside waits for.
+  void announce(std::int64_t id);
   // The next id of a counted table. Given back when the savepoint rolls back.
   [[nodiscard]] std::int64_t next_id(Counter counter);
   [[nodiscard]] std::int64_t last_insert_id();

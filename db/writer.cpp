@@ -30,6 +30,7 @@ Writer::Writer(Connection& connection, Clock& clock, StoreClock& store_clock, co
       runner_(connection, clock, store_clock),
       checkpointer_(connection),
       reserve_(directory) {
+  runner_.set_announced(&options_.announced);
   runner_.load_counters();
   if (!reserve_.make()) {
     disk_full_ = true;

@@ -46,6 +46,7 @@ class Writer {
     bool threaded = true;
     std::function<void(const std::string&)> on_fatal;
     std::function<void()> after_batch;
+    std::function<void(std::int64_t)> announced;
   };
   Writer(Connection& connection, Clock& clock, StoreClock& store_clock, const std::string& directory, Options options);
   ~Writer() { close(); }

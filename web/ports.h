@@ -7,6 +7,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/random.h"
 #include "agent/work/commands.h"
+#include "agent/work/delivery_commands.h"
 #include "web/session.h"
 
 namespace bide::web {
@@ -20,6 +21,8 @@ struct Ports {
   std::string page_url;                        // "http://127.0.0.1:7433/", empty: no TCP listener
   std::function<std::string(RunId)> log_file;  // path of a run's log; empty text: it has none
   std::function<std::string()> not_ready;      // why no work is done (a clock that is held …), empty: it is
+  // /v1/outbox and /v1/webhooks; null: an agent that sends nothing has neither.
+  work::DeliveryCommands* deliveries = nullptr;
 };
 
 }  // namespace bide::web

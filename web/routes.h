@@ -12,6 +12,8 @@ void add_wait_routes(Router& router, Ports& ports);     // /v1/waits, decisions 
 void add_event_routes(Router& router, Ports& ports);    // /v1/events
 void add_attempt_routes(Router& router, Ports& ports);  // /v1/runs/{id}/attempt/
 void add_agent_routes(Router& router, Ports& ports);    // sweep, health, info, errors, the page's session
+void add_outbox_routes(Router& router, Ports& ports);   // /v1/outbox
+void add_webhook_routes(Router& router, Ports& ports);  // /v1/webhooks
 void add_page_routes(Router& router);                   // /, /page.css, /page.js …
 
 inline void add_routes(Router& router, Ports& ports) {
@@ -20,6 +22,10 @@ inline void add_routes(Router& router, Ports& ports) {
   add_event_routes(router, ports);
   add_attempt_routes(router, ports);
   add_agent_routes(router, ports);
+  if (ports.deliveries != nullptr) {
+    add_outbox_routes(router, ports);
+    add_webhook_routes(router, ports);
+  }
   add_page_routes(router);
 }
 

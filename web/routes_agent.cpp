@@ -56,6 +56,8 @@ Response ready(Ports& ports, Request&) {
   json::Writer out;
   out.begin_object().member("ready", why.empty()).key("reason");
   why.empty() ? out.null() : out.string(why);
+  if (ports.deliveries != nullptr)
+    out.member("parked", ports.deliveries->parked());  // deliveries that wait for somebody
   out.end_object();
   Response response = json_response(why.empty() ? 200 : 503, out.take());
   if (!why.empty()) response.with("Retry-After", "1");

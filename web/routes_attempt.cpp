@@ -373,6 +373,32 @@ Response value(Ports& ports, Request& request) {
   });
 }
 
+Response message(Ports& ports, Request& request) {
+  const auto found = find_attempt(ports, request, false);
+  if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
+  if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"name", Kind::string, true},
+                                            {"key", Kind::string},
+                                            {"url", Kind::string, true},
+                                            {"data"},
+                                            {"caller", Kind::string},
+                                            {"verb", Kind::string}})) {
+    return problem_response(*bad);
+  }
+  flow::SendAsk ask;
+  ask.branch = json::string_member(request.body, "branch").value_or("");
+  ask.name = json::string_member(request.body, "name").value_or("");
+  ask.key = json::string_member(request.body, "key").value_or("");
+  ask.url = json::string_member(request.body, "url").value_or("");
+  ask.data = json::member(request.body, "data").value_or("{}");
+  ask.caller = json::string_member(request.body, "caller").value_or("");
+  ask.verb = json::string_member(request.body, "verb").value_or("");
+  if (const auto bad = check_names(ask.branch, ask.name, ask.key)) return problem_response(*bad);
+  if (const auto large = check_size("data", ask.data)) return problem_response(*large);
+  flow::Attempt& attempt = *std::get<Attempt>(found);
+  return asked(attempt, request, [&](const flow::Caller&) { return attempt.send(ask); });
+}
+
 Response result(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
@@ -431,6 +457,7 @@ void add_attempt_routes(Router& router, Ports& ports) {
   router.verb("POST", base + "steps/{step}/fail", with(fail));
   router.verb("POST", base + "waits", with(wait));
   router.verb("POST", base + "values", with(value), Lane::shorts);
+  router.verb("POST", base + "messages", with(message), Lane::shorts);
   router.verb("POST", base + "result", with(result), Lane::shorts);
   router.verb("POST", base + "progress", with(progress), Lane::shorts);
   router.verb("POST", base + "end", with(end), Lane::shorts);

@@ -24,6 +24,8 @@ using StepId = Id<struct StepTag>;
 using WaitId = Id<struct WaitTag>;
 using SignalId = Id<struct SignalTag>;
 using EventId = Id<struct EventTag>;
+using DeliveryId = Id<struct DeliveryTag>;  // a row of the outbox
+using WebhookId = Id<struct WebhookTag>;
 using ProcessId = Id<struct ProcessTag>;  // a row of `processes`, not a pid
 
 }  // namespace bide

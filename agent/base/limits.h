@@ -67,6 +67,31 @@ inline constexpr std::int64_t kIdleCheckpointMs = 1'000;    // nothing queued fo
 inline constexpr std::size_t kReserveBytes = 1 << 20;       // C4: hundreds of decisions of a few pages
 inline constexpr std::int64_t kClockMarkMs = 60'000;        // C6: the mark is written at most so often
 
+// Deliveries.
+inline constexpr std::int64_t kDeliveryGraceMs = 30'000;    // O2: a new row is tried at once; due by itself only then
+inline constexpr std::int64_t kDeliveryFirstMs = 5'000;     // O5
+inline constexpr std::int64_t kDeliveryMaxMs = 600'000;     // O5
+inline constexpr int kDeliveryTries = 10;                   // O5
+inline constexpr std::int64_t kParkAfterMs = 1'835'000;     // O5: what ten tries take
+inline constexpr std::int64_t kRetryAfterMaxMs = 3'600'000; // O5
+inline constexpr std::int64_t kTogetherMs = 1'000;          // O5: rows of a lane that fail within this fail together
+inline constexpr std::int64_t kTogetherApartMs = 200;       // F07: a destination that comes back meets 5 old rows a second …
+inline constexpr std::int64_t kTogetherMostMs = 60'000;     // … until so many failed that they would wait for minutes
+inline constexpr std::int64_t kDeliveryMs = 10'000;         // O4: one try, from the resolver to the last byte of the answer
+inline constexpr int kLanesAtOnce = 8;                      // O4
+inline constexpr int kSlowLanesAtOnce = 6;                  // of these for destinations that hang: the others keep two
+inline constexpr std::int64_t kSlowMs = 1'000;              // a try that took longer: its lane counts as slow (guess)
+inline constexpr std::size_t kLaneRows = 100;               // O4: rows of a lane in hand
+inline constexpr std::size_t kFreshRows = 4'096;            // ids that wait for their try after the COMMIT: 32 KB
+inline constexpr int kScanBudget = 20'000;                  // due rows that a pass looks at: about 20 ms
+inline constexpr std::int64_t kNoNetworkMs = 5'000;         // O5: when a row is due again that met no network
+inline constexpr std::int64_t kDeliveryCloseMs = 4'000;     // F06: a stop waits so long for tries that are under way
+inline constexpr std::size_t kAnswerBytes = 64 << 10;       // of a receiver's answer: only its head counts
+inline constexpr int kStuckResolutions = 16;                // names that a dead resolver still works on
+inline constexpr std::int64_t kLostWakeMs = 60'000;         // O7
+inline constexpr std::int64_t kRotationMs = 24 * 3'600'000; // an old webhook secret signs beside the new one for a day
+inline constexpr int kWebhooks = 100;                       // each event is compared with all of them (guess)
+
 // HTTP front (packages.md).
 inline constexpr std::size_t kHeadBytes = 16 * 1024;
 inline constexpr std::size_t kHeadFields = 64;

@@ -93,6 +93,34 @@ void for_answer(CLI::App& app, Arguments& a) {
   app.add_option("--if-match", a.if_match, "answer only if this is still what is asked")->type_name("ETAG");
 }
 
+void for_outbox(CLI::App& app, Arguments& a) {
+  app.add_option("ACTION", a.action, "retry or drop; without it, a list")
+      ->type_name("")
+      ->check(CLI::IsMember({"retry", "drop"}));
+  app.add_option("ID", a.id, "number of the delivery")->check(check_number)->type_name("");
+  app.add_flag("--parked", a.parked, "only those that somebody must look at");
+  app.add_option("--to", a.to, "only those of this destination; with retry or drop, all of them")->type_name("URL");
+}
+
+void for_webhook(CLI::App& app, Arguments& a) {
+  app.add_option("ACTION", a.action, "add, list, remove, test, rotate, enable or disable")
+      ->required()
+      ->type_name("")
+      ->check(CLI::IsMember({"add", "list", "remove", "test", "rotate", "enable", "disable"}));
+  app.add_option("WHAT", a.value, "with add, the URL; else the number of the webhook")->type_name("");
+  app.add_option("--event", a.events, "hear of this kind: run.failed, wait.*, needs_attention; several may be given")
+      ->type_name("KIND")
+      ->take_all()
+      ->expected(1);
+  app.add_option("--workflow", a.workflow, "only of runs of this workflow")->type_name("W");
+  app.add_option("--mission", a.mission, "only of runs of this mission")->type_name("M");
+  app.add_option("--allow", a.allow, "an address inside that it may go to: 127.0.0.1:9000, 10.0.0.0/8")
+      ->type_name("ADDRESS")
+      ->take_all()
+      ->expected(1);
+  app.add_option("--secret", a.secret, "sign with this one (whsec_…); else a new one is made")->type_name("S");
+}
+
 void for_sql(CLI::App& app, Arguments& a) {
   app.add_option("QUERY", a.value, "one or more statements; without it they are read from stdin")->type_name("");
   app.add_option("--data", a.data_dir, "folder of the file")->type_name("DIR");
@@ -142,6 +170,11 @@ const Verb kVerbs[] = {
      "bide answer 7 yes\nbide answer 7 '{\"keep\":3}'\nbide answer 8 ran --result '\"abc\"'   it did run, with this "
      "result\n"
      "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  fail the step"},
+    {"outbox", "what has not gone out yet; try again, or drop it", true, for_outbox,
+     "bide outbox\nbide outbox --parked\nbide outbox retry 5\nbide outbox retry --to https://example.org"},
+    {"webhook", "endpoints that hear of events", true, for_webhook,
+     "bide webhook add https://example.org/hook --event needs_attention\nbide webhook list\nbide webhook test 1\n"
+     "bide webhook rotate 1"},
     {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
     {"clock", "accept: take the wall clock as it is, backwards too", true, for_clock, "bide clock accept"},
     {"sql", "the agent's file, read-only", false, for_sql,
@@ -151,7 +184,7 @@ const Verb kVerbs[] = {
     {"completion", "the script that completes bide's words in a shell", false, for_completion,
      "bide completion bash > /etc/bash_completion.d/bide"},
 };
-constexpr const char* kWorkflowVerbs[] = {"input", "progress", "result", "sleep", "step", "value", "wait"};
+constexpr const char* kWorkflowVerbs[] = {"input", "progress", "result", "send", "sleep", "step", "value", "wait"};
 
 const Verb* find_verb(const std::string& name) {
   const auto* found =
@@ -184,7 +217,7 @@ std::string all_help() {
     name.resize(18, ' ');
     out += "  " + name + verb.does + "\n";
   }
-  out += "\nInside a workflow:\n  step wait sleep value input result progress\n";
+  out += "\nInside a workflow:\n  step wait sleep value send input result progress\n";
   out +=
       "\nThe agent is found by --agent or BIDE_AGENT (a socket's path or a URL, with its token in BIDE_TOKEN).\n"
       "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 still going, 6 no agent,\n"

@@ -39,6 +39,13 @@ struct Arguments {
   std::string reason;                 // cancel --reason
   std::string dedupe_key;             // signal
 
+  std::string action;               // outbox, webhook: what to do
+  bool parked = false;              // outbox --parked
+  std::string to;                   // outbox --to
+  std::vector<std::string> events;  // webhook add --event
+  std::vector<std::string> allow;   // webhook add --allow
+  std::string secret;               // webhook add, rotate --secret
+
   std::optional<std::string> config;  // serve
   Flags flags;
   bool print_config = false;

@@ -28,7 +28,8 @@ constexpr Asking kAsking[] = {{"run", verb_run},         {"runs", verb_runs},
                               {"approve", verb_approve}, {"deny", verb_deny},
                               {"answer", verb_answer},   {"sweep", verb_sweep},
                               {"ui", verb_ui},           {"request-changes", verb_request_changes},
-                              {"clock", verb_clock}};
+                              {"clock", verb_clock},     {"outbox", verb_outbox},
+                              {"webhook", verb_webhook}};
 
 struct Alone {
   const char* name;

@@ -117,6 +117,15 @@ Reply Client::post(const std::string& path, const std::string& body, const std::
   return impl_->ask_twice(request, limits::kClientReadMs, {}, address_);
 }
 
+Reply Client::del(const std::string& path) {
+  httplib::Request request;
+  request.method = "DELETE";
+  request.path = path;
+  request.headers = impl_->fields;
+  request.headers.emplace("Content-Type", "application/json");
+  return impl_->ask_twice(request, limits::kClientReadMs, {}, address_);
+}
+
 Reply Client::get_streamed(const std::string& path, const std::function<void(std::string_view)>& sink) {
   httplib::Request request;
   request.method = "GET";

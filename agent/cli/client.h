@@ -37,6 +37,7 @@ class Client {
   // `wait`: asks the agent to hold the answer back until something changes (Prefer: wait).
   [[nodiscard]] Reply get(const std::string& path, DurationMs wait = 0);
   [[nodiscard]] Reply post(const std::string& path, const std::string& body, const std::string& if_match = {});
+  [[nodiscard]] Reply del(const std::string& path);
   // Hands a body of any length on as it comes; an error document comes in Reply::body instead.
   [[nodiscard]] Reply get_streamed(const std::string& path, const std::function<void(std::string_view)>& sink);
   [[nodiscard]] const std::string& address() const { return address_; }

@@ -41,6 +41,9 @@ int verb_deny(Session& session);
 int verb_request_changes(Session& session);
 int verb_answer(Session& session);
 
+int verb_outbox(Session& session);
+int verb_webhook(Session& session);
+
 int verb_sweep(Session& session);
 int verb_clock(Session& session);
 int verb_ui(Session& session);

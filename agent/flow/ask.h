@@ -45,6 +45,16 @@ struct WaitAsk {
   std::string verb;
 };
 
+struct SendAsk {
+  std::string branch;
+  std::string name = "send";
+  std::string key;
+  std::string url;
+  std::string data = "{}";  // checked JSON: the body, byte for byte [D1]
+  std::string caller;
+  std::string verb;
+};
+
 // Who asks: a program's verb (its pid, and whether it has hung up), or native code (neither).
 struct Caller {
   int pid = 0;

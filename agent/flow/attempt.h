@@ -68,6 +68,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome fail(std::int64_t step, std::string_view nonce, const FailureReport& report,
                              const Caller& caller = {});
   [[nodiscard]] Outcome wait(const WaitAsk& ask, const Caller& caller = {});
+  // A message through the outbox; settled with {"delivery","key"} when entry and row are durable [O1].
+  [[nodiscard]] Outcome send(const SendAsk& ask);
   // J8: a recorded value; `make` is asked once in the life of the run.
   [[nodiscard]] Outcome value(const std::string& branch, const std::string& name, const std::string& key,
                               const std::function<std::string()>& make);

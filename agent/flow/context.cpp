@@ -163,6 +163,16 @@ std::string Context::value(const std::string& name, const std::function<std::str
   }));
 }
 
+std::string Context::send(const std::string& url, const std::string& data, const std::string& name) {
+  SendAsk ask;
+  ask.branch = branch_;
+  ask.name = name;
+  ask.url = url;
+  ask.data = data;
+  require_ask(name, data);
+  return take(attempt_.send(ask));
+}
+
 TimeMs Context::now() {
   const std::string text = value("now", [this] { return json::quote(format_time(attempt_.now())); });
   return parse_time(json::as_string(text).value_or("")).value_or(0);

@@ -102,7 +102,9 @@ class Context {
   void sleep(DurationMs length);                                                         // A5
   std::string value(const std::string& name, const std::function<std::string()>& make);  // J8: JSON
   TimeMs now();                                                                          // J8
-  std::string uuid();                                                                    // J8
+  // A message to a URL through the outbox [O1]; {"delivery","key"}. The run does not wait for its delivery.
+  std::string send(const std::string& url, const std::string& data = "{}", const std::string& name = "send");
+  std::string uuid();  // J8
 
   // Runs each function on a branch of its own, side by side; returns their results in order. Names of branches:
   // parent's name, a dot, and the number from 1.

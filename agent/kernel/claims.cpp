@@ -7,6 +7,7 @@
 #include "agent/base/planted.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/workflows.h"
 
 namespace bide::kernel {
 namespace {
@@ -246,13 +247,26 @@ int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(W
     db::Query w(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
     const bool workflow_there = known_workflow(WorkflowId(w.bind(pinned).one().integer(0)));
     const std::string_view reason = workflow_there ? "version_missing" : "workflow_missing";
-    marked +=
+    const int held_up =
         db::Query(
             tx,
             "UPDATE runs SET reason = ?2 WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
             "AND run_at <= ?3 AND reason IS NOT ?2")
             .bind(pinned, reason, now)
             .run();
+    marked += held_up;
+    if (held_up > 0) {
+      const auto version = read_version(tx, pinned).value();
+      append_event(tx, now, "workflow.missing", RunId(), StepId(),
+                   json::Writer()
+                       .begin_object()
+                       .member("workflow", version.workflow_name)
+                       .member("version", version.version)
+                       .member("reason", reason)
+                       .member("runs", held_up)
+                       .end_object()
+                       .text());
+    }
   }
   return marked;
 }

@@ -1,5 +1,7 @@
 #include "agent/kernel/events.h"
 
+#include "agent/kernel/webhooks.h"
+
 namespace bide::kernel {
 namespace {
 
@@ -24,6 +26,7 @@ EventId append_event(db::Tx& tx, TimeMs now, std::string_view kind, RunId run, S
   db::Query(tx, "INSERT INTO events (id, at, kind, run_id, step_id, payload) VALUES (?,?,?,?,?,?)")
       .bind(id, now, kind, some(run), some(step), payload)
       .run();
+  if (has_webhooks(tx)) notify_webhooks(tx, EventRow{id, now, std::string(kind), run, step, std::string(payload)});
   return id;
 }
 

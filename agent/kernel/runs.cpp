@@ -155,7 +155,6 @@ std::optional<TimeMs> next_due(db::ReadTx& tx) {
   take(db::Query(tx, "SELECT min(run_at) FROM runs WHERE status = 'queued' AND paused_at IS NULL"));
   take(db::Query(
       tx, "SELECT min(resolve_by) FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer'"));
-  take(db::Query(tx, "SELECT min(next_try_at) FROM outbox WHERE parked_at IS NULL"));
   take(db::Query(tx, "SELECT min(redrive_at) FROM runs WHERE redrive_at IS NOT NULL"));
   return due;
 }

@@ -92,8 +92,8 @@ using StartOutcome = std::variant<RunStarted, RunExists, StartKeyTaken>;
 enum class Woke { queued, ring_attempt, ended };  // ended: nobody to wake
 [[nodiscard]] Woke wake_run(db::Tx& tx, RunId run, TimeMs now);
 
-// The earliest time at which something in the file becomes due: queued runs, waits with a deadline, outbox rows,
-// re-drives. nullopt: nothing will. Seeks only.
+// The earliest time at which something in the file becomes due: queued runs, waits with a deadline, re-drives.
+// (Outbox rows: next_delivery_due; those in flight must not wake anybody.) nullopt: nothing will. Seeks only.
 [[nodiscard]] std::optional<TimeMs> next_due(db::ReadTx& tx);
 
 }  // namespace bide::kernel

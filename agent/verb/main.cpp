@@ -22,14 +22,14 @@ struct Verb {
   int (*run)(const Attempt&, std::span<char*>);
   bool in_step;  // allowed inside a step's command
 };
-constexpr Verb kVerbs[] = {{"step", verb_step, false},       {"wait", verb_wait, false},
-                           {"sleep", verb_sleep, false},     {"value", verb_value, false},
-                           {"result", verb_result, false},   {"input", verb_input, true},
-                           {"progress", verb_progress, true}};
+constexpr Verb kVerbs[] = {{"step", verb_step, false},   {"wait", verb_wait, false},       {"sleep", verb_sleep, false},
+                           {"value", verb_value, false}, {"result", verb_result, false},   {"send", verb_send, false},
+                           {"input", verb_input, true},  {"progress", verb_progress, true}};
 
 // Verbs for operators. In an attempt those that change something would do it again at every replay.
-constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer", "cancel",
-                                     "signal", "pause",   "resume", "retry",           "fork",   "rm"};
+constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer",
+                                     "cancel", "signal",  "pause",  "resume",          "retry",
+                                     "fork",   "rm",      "outbox", "webhook"};
 constexpr const char* kReading[] = {"serve",   "runs",       "show",      "journal",   "log",    "watch",  "explain",
                                     "inbox",   "events",     "workflows", "sql",       "ui",     "doctor", "sweep",
                                     "version", "completion", "help",      "--version", "--help", "-h"};

@@ -21,6 +21,7 @@ int verb_sleep(const Attempt& attempt, std::span<char*> argv);
 int verb_value(const Attempt& attempt, std::span<char*> argv);
 int verb_input(const Attempt& attempt, std::span<char*> argv);
 int verb_result(const Attempt& attempt, std::span<char*> argv);
+int verb_send(const Attempt& attempt, std::span<char*> argv);
 int verb_progress(const Attempt& attempt, std::span<char*> argv);
 
 // --branch, or BIDE_BRANCH, which children inherit [V3]; "" is the main branch.

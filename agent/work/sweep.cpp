@@ -186,20 +186,29 @@ void Sweep::stop() {
   thread_.join();
 }
 
-void Sweep::ring() { alarm_.ring(); }
+void Sweep::ring() {
+  rung_.store(true);
+  alarm_.ring();
+}
+
+void Sweep::recheck() { alarm_.ring(); }
 
 void Sweep::look_at(BootMs at) {
-  if (at < sleeps_until_.load()) alarm_.ring();
+  if (at < sleeps_until_.load()) ring();
 }
 
 void Sweep::loop(std::stop_token stop) {
   name_thread("bide-sweep");
   while (!stop.stop_requested()) {
     sleeps_until_.store(std::numeric_limits<BootMs>::max());  // what comes from here on may be too late for this pass
+    rung_.store(false);
     pass();
-    const auto longest = until_next();
-    sleeps_until_.store(longest ? store_.system_clock().boot_ms() + *longest : std::numeric_limits<BootMs>::max());
-    alarm_.wait(longest);
+    for (;;) {
+      const auto longest = until_next();
+      sleeps_until_.store(longest ? store_.system_clock().boot_ms() + *longest : std::numeric_limits<BootMs>::max());
+      if (alarm_.wait(longest) != Alarm::Woke::rung) break;
+      if (rung_.load() || stop.stop_requested()) break;
+    }
   }
 }
 

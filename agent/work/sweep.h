@@ -61,6 +61,8 @@ class Sweep {
   void look_at(BootMs at);
   // W1: in how long the next pass may find something by itself; until then only a bell calls for one.
   [[nodiscard]] std::optional<DurationMs> until_next();
+  // A bell: something will be due that the last pass did not know of. Looks again when to begin the next; no pass yet.
+  void recheck();
 
  private:
   struct Named {
@@ -83,6 +85,7 @@ class Sweep {
   int orphan_budget_ = limits::kSweepBudget;
 
   std::atomic<bool> closing_{false};
+  std::atomic<bool> rung_{false};
   Mutex pass_mutex_;  // one pass at a time
   // Of the pass.
   RunId orphan_cursor_;

@@ -41,9 +41,11 @@ void CrashBox::program(const std::string& name, const std::string& body) {
 }
 
 Command CrashBox::serve_command(const std::string& elsewhere) const {
-  return {.argv = {BIDE_EXECUTABLE, "serve", "--data", data(), "--workflows", dir_.str("flows"), "--socket",
-                   socket() + elsewhere, "--listen", "none"},
-          .env = environment()};
+  Command command{.argv = {BIDE_EXECUTABLE, "serve", "--data", data(), "--workflows", dir_.str("flows"), "--socket",
+                           socket() + elsewhere, "--listen", "none"},
+                  .env = environment()};
+  command.argv.insert(command.argv.end(), flags.begin(), flags.end());
+  return command;
 }
 
 void CrashBox::serve(const std::vector<std::pair<std::string, std::string>>& more) {

@@ -30,6 +30,7 @@ class CrashBox {
 
   // A workflow in sh (set -eu). In it `$OUT` is folder(), and `effect WHAT` writes a line into the ledger.
   void program(const std::string& name, const std::string& body);
+  std::vector<std::string> flags;  // of the agent's next starts, beside those that every box needs
   // Starts the agent (with more in its environment) and returns when it is ready.
   void serve(const std::vector<std::pair<std::string, std::string>>& more = {});
   // `elsewhere` is added to the name of the socket.

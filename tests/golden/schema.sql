@@ -108,13 +108,17 @@ CREATE TABLE outbox (
   last_error       TEXT,
   parked_at        INTEGER,
   created_at       INTEGER NOT NULL
-) STRICT;
+, webhook_id INTEGER REFERENCES webhooks(id) ON DELETE SET NULL) STRICT;
 
-CREATE INDEX outbox_due    ON outbox (next_try_at, id) WHERE parked_at IS NULL;
+CREATE INDEX outbox_due ON outbox (next_try_at, id, lane) WHERE parked_at IS NULL;
+
+CREATE INDEX outbox_lane ON outbox (lane, id) WHERE parked_at IS NULL;
 
 CREATE INDEX outbox_parked ON outbox (parked_at)       WHERE parked_at IS NOT NULL;
 
 CREATE INDEX outbox_run    ON outbox (run_id)          WHERE run_id IS NOT NULL;
+
+CREATE INDEX outbox_webhook ON outbox (webhook_id) WHERE webhook_id IS NOT NULL;
 
 CREATE TABLE processes (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -346,6 +350,20 @@ CREATE TRIGGER waits_id_mark AFTER DELETE ON waits WHEN NOT EXISTS (SELECT 1 FRO
 CREATE TRIGGER waits_once BEFORE UPDATE OF status ON waits
   WHEN OLD.status <> 'pending' BEGIN SELECT RAISE(ABORT, 'a wait is settled once'); END;
 
+CREATE TABLE webhooks (
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  url          TEXT NOT NULL,
+  filter       TEXT NOT NULL DEFAULT '{}',           -- {"events":[…],"workflow":…,"mission":…}
+  secrets      TEXT NOT NULL,                        -- [{"secret":"whsec_…","until":ms or null}], the newest first
+  allow        TEXT NOT NULL DEFAULT '[]',           -- addresses inside that the operator allowed: ["127.0.0.1:9000"]
+  disabled_at  INTEGER,
+  disabled_why TEXT,
+  created_by   TEXT NOT NULL,
+  created_at   INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX webhooks_on ON webhooks (id) WHERE disabled_at IS NULL;
+
 CREATE TABLE workflow_versions (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
   workflow_id  INTEGER NOT NULL REFERENCES workflows(id),
@@ -355,6 +373,8 @@ CREATE TABLE workflow_versions (
   created_at   INTEGER NOT NULL,
   UNIQUE (workflow_id, version)
 ) STRICT;
+
+CREATE INDEX workflow_versions_remote ON workflow_versions (kind) WHERE kind = 'remote';
 
 CREATE TABLE workflows (
   id    INTEGER PRIMARY KEY AUTOINCREMENT,

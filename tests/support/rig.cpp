@@ -26,6 +26,8 @@ void Rig::open() {
     feed->notify();
     if (after_commit) after_commit();
   };
+  fresh = std::make_unique<work::FreshRows>();
+  if (deliveries) store_options.announced = [this](std::int64_t id) { fresh->push(id); };
   store_options.vfs = vfs;
   store_options.on_fatal = on_fatal;
   store = std::make_unique<db::Store>(std::move(store_options), clock);
@@ -36,6 +38,11 @@ void Rig::open() {
   executor = std::make_unique<work::Executor>(*store, random, registry, options);
   executor->register_workflows();
   sweep = std::make_unique<work::Sweep>(*store, *executor);
+  if (deliveries) {
+    deliverer = std::make_unique<work::Deliverer>(*store, random, transport, *fresh, *deliveries);
+    deliverer->make_untried_due();
+    sweep->add("outbox", [this](TimeMs now) { return deliverer->sweep(now); });
+  }
   commands = std::make_unique<work::Commands>(
       *store, random, *executor, *sweep, *feed,
       [this](const std::string& name) -> std::variant<work::Startable, Problem> {
@@ -55,6 +62,7 @@ void Rig::close() {
   if (sweep) sweep->stop();
   commands.reset();
   sweep.reset();
+  deliverer.reset();
   executor.reset();
   store.reset();
 }
@@ -111,6 +119,12 @@ int Rig::drive(int most) {
   int driven = 0;
   while (driven < most && executor->run_one()) ++driven;
   return driven;
+}
+
+int Rig::deliver() {
+  int done = 0;
+  while (deliverer->run_one()) ++done;
+  return done;
 }
 
 void Rig::advance(DurationMs length) { clock.advance(length); }

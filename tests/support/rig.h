@@ -11,17 +11,20 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/base/random.h"
 #include "agent/flow/registry.h"
 #include "agent/work/commands.h"
+#include "agent/work/deliverer.h"
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
 #include "agent/work/sweep.h"
 #include "db/store.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/memory_transport.h"
 #include "tests/support/temp_dir.h"
 
 namespace bide::test {
@@ -69,6 +72,10 @@ class Rig {
   std::string vfs;
   std::function<void(const std::string&)> on_fatal;
   std::function<void()> after_commit;
+  // Before the first start(): deliveries go to `transport`. The deliverer has no threads: deliver() does what is there
+  // to do on this thread, sweep->pass() hands out what is due.
+  std::optional<work::DelivererOptions> deliveries;
+  int deliver();
 
   TempDir dir;
   FakeClock clock;
@@ -79,6 +86,9 @@ class Rig {
   std::unique_ptr<work::Sweep> sweep;
   std::unique_ptr<work::Feed> feed;
   std::unique_ptr<work::Commands> commands;
+  MemoryTransport transport;
+  std::unique_ptr<work::FreshRows> fresh;
+  std::unique_ptr<work::Deliverer> deliverer;
 
  private:
   void open();

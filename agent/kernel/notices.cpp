@@ -1,0 +1,163 @@
+// Notices: which events an endpoint hears of, and the bodies that it gets (Standard Webhooks 1.0: type, timestamp,
+// data).
+#include "agent/base/hash.h"
+#include "agent/base/json.h"
+#include "agent/base/time.h"
+#include "agent/kernel/outbox.h"
+#include "agent/kernel/webhooks.h"
+
+namespace bide::kernel {
+namespace {
+
+std::string meta(db::ReadTx& tx, std::string_view key) {
+  db::Query q(tx, "SELECT value FROM meta WHERE key = ?");
+  q.bind(key);
+  return q.next() ? q.text(0) : "";
+}
+
+// What somebody must act on; empty: nothing.
+std::string attention_of(const EventRow& event) {
+  if (event.kind == "delivery.parked")
+    return json::bool_member(event.payload, "notice").value_or(false) ? "" : "parked";
+  if (event.kind == "webhook.disabled") return "webhook_disabled";
+  if (event.kind == "step.needs_reconcile") return "in_doubt";
+  if (event.kind == "wait.overdue") return "long_wait";
+  if (event.kind == "workflow.missing") return json::string_member(event.payload, "reason").value_or("");
+  if (event.kind == "run.failed") {
+    const auto error = json::member(event.payload, "error");
+    if (error && json::string_member(*error, "code") == "CrashLoop") return "crash_loop";
+  }
+  return "";
+}
+
+bool kind_fits(std::string_view pattern, const EventRow& event, const std::string& attention) {
+  if (pattern == "needs_attention") return !attention.empty();
+  // Deliveries are told only as something that needs attention: a notice of each notice would never end.
+  // A test is for its endpoint alone.
+  if (event.kind.starts_with("delivery.") || event.kind == "webhook.test") return false;
+  if (pattern == "*" || pattern == event.kind) return true;
+  return pattern.ends_with(".*") && std::string_view(event.kind).starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+bool any_kind_fits(std::string_view filter, const EventRow& event, const std::string& attention) {
+  if (!json::member(filter, "events")) return kind_fits("*", event, attention);
+  for (std::size_t i = 0;; ++i) {
+    const auto one = json::at_pointer(filter, "/events/" + std::to_string(i));
+    if (!one) return false;
+    if (kind_fits(json::as_string(*one).value_or(""), event, attention)) return true;
+  }
+}
+
+struct About {
+  std::string workflow;
+  std::optional<std::string> mission;
+};
+
+std::optional<About> about(db::ReadTx& tx, RunId run) {
+  if (!run.valid()) return std::nullopt;
+  db::Query q(tx, "SELECT f.name, r.mission FROM runs r JOIN workflows f ON f.id = r.workflow_id WHERE r.id = ?");
+  q.bind(run);
+  if (!q.next()) return std::nullopt;
+  return About{q.text(0), q.maybe_text(1)};
+}
+
+bool run_fits(std::string_view filter, const std::optional<About>& of) {
+  const auto workflow = json::string_member(filter, "workflow");
+  if (workflow && (!of || of->workflow != *workflow)) return false;
+  const auto mission = json::string_member(filter, "mission");
+  return !mission || (of && of->mission == mission);
+}
+
+// A wait tells what is asked and where a person decides; the notice itself gives no right to.
+void add_wait(db::ReadTx& tx, json::Writer& out, const EventRow& event) {
+  const auto wait = json::int_member(event.payload, "wait");
+  if (event.kind != "wait.created" || !wait) return;
+  db::Query q(tx, "SELECT json_extract(payload, '$.text'), resolve_by FROM waits WHERE id = ?");
+  q.bind(*wait);
+  if (!q.next()) return;
+  if (!q.null(0)) out.member("asks", q.text(0));
+  if (!q.null(1)) out.member("resolve_by", format_time(q.integer(1)));
+  const std::string page = meta(tx, "page_url");
+  if (!page.empty()) out.member("link", page + "#wait=" + std::to_string(*wait));
+}
+
+std::string body_of(db::ReadTx& tx, const EventRow& event, const std::optional<About>& of,
+                    const std::string& attention) {
+  json::Writer w;
+  w.begin_object().member("type", event.kind).member("timestamp", format_time(event.at)).key("data").begin_object();
+  w.member("event", event.id.value);
+  if (event.run.valid()) w.member("run", event.run.value);
+  if (event.step.valid()) w.member("step", event.step.value);
+  if (of) w.member("workflow", of->workflow).member("mission", of->mission);
+  if (!attention.empty()) w.member("needs_attention", attention);
+  add_wait(tx, w, event);
+  w.member_raw("payload", event.payload.empty() ? "{}" : event.payload);
+  return w.end_object().end_object().take();
+}
+
+// Of the box, the endpoint and the event: another one for each of these.
+std::string message_id(db::ReadTx& tx, WebhookId webhook, const EventRow& event) {
+  const std::string text = meta(tx, "agent_id") + ":" + meta(tx, "incarnation") + ":" + std::to_string(webhook.value) +
+                           ":" + std::to_string(event.id.value) + ":" + std::to_string(event.at);
+  return "msg_" + to_hex(sha256("webhook:" + text)).substr(0, 32);
+}
+
+DeliveryId write_notice(db::Tx& tx, WebhookId webhook, const std::string& url, const EventRow& event,
+                        std::string body) {
+  NewDelivery row;
+  row.kind = OutboxKind::webhook;
+  row.run = event.run;
+  row.webhook = webhook;
+  row.destination = url;
+  row.request = std::move(body);
+  row.idem_key = message_id(tx, webhook, event);
+  return write_delivery(tx, row, event.at);
+}
+
+}  // namespace
+
+bool has_webhooks(db::ReadTx& tx) {
+  db::Query q(tx, "SELECT 1 FROM webhooks WHERE disabled_at IS NULL LIMIT 1");
+  return q.next();
+}
+
+void notify_webhooks(db::Tx& tx, const EventRow& event) {
+  struct Target {
+    WebhookId id;
+    std::string url;
+    std::string filter;
+  };
+  std::vector<Target> targets;
+  {
+    db::Query q(tx, "SELECT id, url, filter FROM webhooks WHERE disabled_at IS NULL ORDER BY id");
+    while (q.next()) targets.push_back({WebhookId(q.integer(0)), q.text(1), q.text(2)});
+  }
+  if (targets.empty()) return;
+  const std::string attention = attention_of(event);
+  // An endpoint is not told through itself that it does not answer.
+  const auto itself = event.kind == "delivery.parked" ? json::int_member(event.payload, "webhook") : std::nullopt;
+  std::optional<About> of;
+  bool looked = false;
+  std::string body;
+  for (const Target& target : targets) {
+    if (itself == target.id.value || !any_kind_fits(target.filter, event, attention)) continue;
+    if (!looked) of = about(tx, event.run);
+    looked = true;
+    if (!run_fits(target.filter, of)) continue;
+    if (body.empty()) body = body_of(tx, event, of, attention);
+    write_notice(tx, target.id, target.url, event, body);
+  }
+}
+
+std::optional<DeliveryId> test_webhook(db::Tx& tx, WebhookId id, std::string_view by, TimeMs now) {
+  const auto row = read_webhook(tx, id);
+  if (!row || row->disabled_at) return std::nullopt;
+  EventRow event;
+  event.at = now;
+  event.kind = "webhook.test";
+  event.payload = json::Writer().begin_object().member("webhook", id.value).member("by", by).end_object().take();
+  event.id = append_event(tx, now, event.kind, RunId(), StepId(), event.payload);
+  return write_notice(tx, id, row->url, event, body_of(tx, event, std::nullopt, ""));
+}
+
+}  // namespace bide::kernel

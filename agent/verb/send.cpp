@@ -1,0 +1,39 @@
+// bide send: a message through the outbox, in the journal. The run does not wait for its delivery.
+#include <unistd.h>
+
+#include "agent/base/json.h"
+#include "agent/base/random.h"
+#include "agent/verb/verbs.h"
+
+namespace bide::verb {
+namespace {
+
+std::string data_of(const Arguments& arguments) {
+  const std::string given = arguments.value("--data").value_or("{}");
+  std::string data = given;
+  if (given == "-") data = read_document(STDIN_FILENO, "stdin");
+  if (given.starts_with('@')) data = read_document_file(given.substr(1));
+  if (const auto refused = json::check(data)) {
+    throw Misuse{"bide send: --data is no JSON: " + refused->why + " at byte " + std::to_string(refused->offset)};
+  }
+  return data;
+}
+
+}  // namespace
+
+int verb_send(const Attempt& attempt, std::span<char*> argv) {
+  static constexpr Flag kFlags[] = {{"--data"}, {"--name"}, {"--key"}, {"--branch"}};
+  const auto arguments = parse_arguments(argv, kFlags);
+  if (arguments.words.size() != 1) throw Misuse{"bide send takes one URL, as in: bide send https://… --data JSON"};
+  const std::string& url = arguments.words[0];
+  if (!url.starts_with("http://") && !url.starts_with("https://"))
+    throw Misuse{"bide send " + url + ": a message goes to a URL that begins with http:// or https://"};
+  json::Writer out;
+  out.begin_object().member("branch", branch_of(arguments)).member("name", arguments.value("--name").value_or("send"));
+  out.member("key", arguments.value("--key").value_or("")).member("url", url).member_raw("data", data_of(arguments));
+  out.member("verb", SystemRandom().uid());
+  (void)attempt.post("messages", out.end_object().take());
+  return 0;
+}
+
+}  // namespace bide::verb

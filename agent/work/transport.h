@@ -1,0 +1,43 @@
+// Transport: the port through which requests leave the process. One request, one answer, one total deadline.
+// Thread-safe: several lanes send at once. Failures are values; what an implementation throws counts as a failed try.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/base/time.h"
+
+namespace bide::work {
+
+struct Envelope {
+  std::string url;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+  std::vector<std::string> allow;  // addresses inside that the operator allowed: "127.0.0.1:9000", "10.0.0.0/8" [O6]
+  DurationMs deadline = 0;         // for all of it: name, connect, TLS, request, answer [O4]
+};
+
+struct Answered {
+  enum class Kind {
+    answered,     // there is a status; 2xx is delivered
+    failed,       // refused, reset, timed out, no such name …: try again
+    never,        // cannot succeed: unparsable, an address that is not allowed
+    no_network,   // the box has none: counts for nothing [O5]
+    interrupted,  // given up because we close: the row stays as it is
+  };
+  Kind kind = Kind::failed;
+  int status = 0;
+  std::string error;        // why, in words; empty for answered
+  std::string retry_after;  // the header as it came
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  [[nodiscard]] virtual Answered send(const Envelope& envelope) = 0;
+  // Ends what is under way, soon; what is sent later is interrupted at once.
+  virtual void close() = 0;
+};
+
+}  // namespace bide::work
