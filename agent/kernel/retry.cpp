@@ -59,10 +59,10 @@ RetryOutcome retry_run(db::Tx& tx, RunId run, std::string_view by, TimeMs now) {
   db::Query(tx, "UPDATE steps SET status = 'started', updated_at = ?2 WHERE run_id = ?1 AND status = 'needs_reconcile'")
       .bind(run, now)
       .run();
-  db::Query(
-      tx,
-      "UPDATE runs SET status = 'queued', error = NULL, reason = NULL, run_at = ?2, finished_at = NULL, recoveries = 0 "
-      "WHERE id = ?1 AND status = 'failed'")
+  db::Query(tx,
+            "UPDATE runs SET status = 'queued', error = NULL, reason = NULL, run_at = ?2, finished_at = NULL, "
+            "recoveries = 0, "
+            "open_steps_again = 0 WHERE id = ?1 AND status = 'failed'")
       .bind(run, now)
       .run();
   append_event(tx, now, "control.retry", run, StepId(),

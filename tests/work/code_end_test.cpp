@@ -226,6 +226,11 @@ TEST_CASE(
       rig.restart();
       (void)rig.sweep->pass();
       CHECK(rig.drive() == 0);
+      if (heals) continue;
+      // An operator's retry begins anew: once more, then OpenSteps.
+      rig.store->write([&](db::Tx& tx) { (void)kernel::retry_run(tx, run, "ada", tx.now()); });
+      CHECK(rig.drive(1) == 1);
+      CHECK(rig.run(run).status == (effect == Effect::pure ? RunStatus::queued : RunStatus::waiting));
     }
   }
 }
