@@ -77,7 +77,7 @@ Outcome Attempt::closed_outcome(Entry& entry) {
 }
 
 Outcome Attempt::cancelled_outcome(Entry& entry) {
-  cancelled_ = true;
+  if (!over()) cancelled_ = true;  // else it was the end of the run, which another branch has written
   ++changes_;
   changed_.notify_all();
   return closed_outcome(entry);
@@ -169,14 +169,14 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
     if (BIDE_PLANTED(crash_counts_as_failure) && entry.row.status == kernel::StepStatus::started)
       entry.row.failures = entry.ask.retries;
     held = persist(guard, [&](db::Tx& tx) {
-      flagged = kernel::cancel_asked(tx, fence_);
+      flagged = kernel::is_ending(tx, fence_);
       return flagged || kernel::start_again(tx, fence_, id, nonce, tx.now());
     });
     if (!flagged) ++entry.row.executions;
   } else if (entry.row.effect == kernel::Effect::non_idempotent && !BIDE_PLANTED(intent_rides)) {
     const bool reset = std::exchange(reset_marks_, false);
     const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
-      flagged = kernel::cancel_asked(tx, fence_);
+      flagged = kernel::is_ending(tx, fence_);
       if (flagged) return StepId();
       return kernel::write_intent(tx, fence_, intent, reset, tx.now());
     });
@@ -261,7 +261,7 @@ std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const
   if (auto given = json::member(*wait->resolution, "result")) result = std::move(*given);
   bool flagged = false;
   const bool held = persist(guard, [&, id = entry.row.id](db::Tx& tx) {
-    flagged = kernel::cancel_asked(tx, fence_);
+    flagged = kernel::is_ending(tx, fence_);
     return flagged || kernel::settle_step(tx, fence_, id, result, tx.now());
   });
   if (flagged) return cancelled_outcome(entry);

@@ -95,7 +95,7 @@ std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const Wait
   const std::string payload = payload_of(ask);
   bool flagged = false;
   const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::OpenOutcome {
-    flagged = kernel::cancel_asked(tx, fence_);
+    flagged = kernel::is_ending(tx, fence_);
     if (flagged) return kernel::WaitOpened{};
     return kernel::open_wait(tx, fence_, kernel::WaitAsk{intent, ask.kind, payload, deadline_of(ask, tx.now())}, reset,
                              tx.now());
@@ -135,7 +135,7 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
     std::string result = wait->resolution.value_or("null");
     bool flagged = false;
     const bool held = persist(guard, [&](db::Tx& tx) {
-      flagged = kernel::cancel_asked(tx, fence_);
+      flagged = kernel::is_ending(tx, fence_);
       if (flagged) return true;
       const bool pending_timer = wait->status == kernel::WaitStatus::pending;
       const bool ok = pending_timer ? kernel::settle_timer(tx, fence_, *wait, tx.now())

@@ -72,6 +72,14 @@ bool cancel_asked(db::ReadTx& tx, const Fence& fence) {
   return q.next();
 }
 
+bool is_ending(db::ReadTx& tx, const Fence& fence) {
+  db::Query q(tx,
+              "SELECT 1 FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ? AND "
+              "(cancel_requested_at IS NOT NULL OR error IS NOT NULL)");
+  q.bind(fence.run, fence.epoch, fence.owner);
+  return q.next();
+}
+
 std::optional<RunRow> read_run(db::ReadTx& tx, RunId id) {
   db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS "WHERE r.id = ?");
   q.bind(id);

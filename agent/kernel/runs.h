@@ -23,6 +23,8 @@ struct LeaseLost {};
 [[nodiscard]] bool holds(db::ReadTx& tx, const Fence& fence);
 // The fence holds and a cancel was asked: nothing that is not settled may begin or be answered [A4, X1].
 [[nodiscard]] bool cancel_asked(db::ReadTx& tx, const Fence& fence);
+// Or its end is written: then too nothing begins [E6, P1].
+[[nodiscard]] bool is_ending(db::ReadTx& tx, const Fence& fence);
 
 struct RunRow {
   RunId id;
