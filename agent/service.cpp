@@ -25,6 +25,7 @@
 #include "agent/work/program_files.h"
 #include "agent/work/programs.h"
 #include "agent/work/sweep.h"
+#include "agent/work/task_pool.h"
 #include "db/store.h"
 #include "web/auth.h"
 #include "web/listener.h"
@@ -103,6 +104,7 @@ struct Service::Parts {
         transport(clock, resolver, {own_door(config), {}, work::has_network}),
         deliverer(store, random, transport, fresh, deliverer_options(config)),
         deliveries(store, random, deliverer, [this] { sweep.ring(); }),
+        tasks(store, random, registry, executor),
         files(config.workflows_dir, clock),
         programs(store, files, config.data_dir + "/versions"),
         driver(store, random, spawner, program_settings(config),
@@ -116,7 +118,7 @@ struct Service::Parts {
       if (it->name != name) continue;
       const auto version = store.read([&](db::ReadTx& tx) { return kernel::find_version(tx, name, it->version); });
       return work::Startable{store.read([&](db::ReadTx& tx) { return kernel::read_version(tx, *version)->workflow; }),
-                             *version};
+                             *version, it->run_deadline};
     }
     return programs.find(name);
   }
@@ -136,6 +138,7 @@ struct Service::Parts {
   work::HttpTransport transport;
   work::Deliverer deliverer;
   work::DeliveryCommands deliveries;
+  work::TaskPool tasks;
   work::SystemSpawner spawner;
   work::ProgramFiles files;
   work::Programs programs;
@@ -151,6 +154,10 @@ struct Service::Parts {
 void Service::Parts::wire() {
   programs.set_driver(&driver);
   executor.set_program_driver(&driver);
+  executor.set_find_workflow([this](const std::string& name) { return find(name); });
+  executor.set_task_bell([this](StepId task) { tasks.offer(task); });
+  sweep.add("tasks", [this](TimeMs now) { return tasks.sweep_leases(now); });
+  sweep.add("undispatched", [this](TimeMs now) { return tasks.sweep_undispatched(now); });
   executor.set_due_bell([this] { sweep.ring(); });
   executor.set_overdue_bell([this](BootMs at) { sweep.look_at(at); });
   executor.register_workflows();
@@ -208,6 +215,8 @@ void Service::start() {
   parts_->open_door();
   parts_->sweep.start();  // its first pass takes over what the last process left [K4, W4]
   parts_->deliverer.start();
+  parts_->tasks.adopt();
+  if (!parts_->registry.tasks().empty()) parts_->tasks.start(parts_->config.workers);
   parts_->executor.start();
   parts_->server->start();
   log::info("agent.ready", {{"data", parts_->config.data_dir}, {"version", kVersion}});
@@ -236,6 +245,7 @@ bool Service::stop() {
   parts_->deliverer.stop();  // rows that are written from here on go out at the next start
   // Programs' verbs speak to us until their steps have ended: the door closes after the executor.
   const bool ended = parts_->executor.stop();
+  parts_->tasks.stop();
   parts_->feed.close();
   parts_->server->stop();
   parts_->store.close();

@@ -23,6 +23,7 @@ CREATE TABLE runs (
   open_steps_again     INTEGER NOT NULL DEFAULT 0,         -- J9: ended once with an open entry
   cancel_requested_at  INTEGER,
   cancel_reason        TEXT,
+  skip_compensation    INTEGER NOT NULL DEFAULT 0,         -- cancelled without taking anything back (X1)
   input                TEXT NOT NULL,
   result               TEXT,
   error                TEXT,                               -- {"code":…,"message":…,"step":…}
@@ -43,6 +44,8 @@ CREATE INDEX runs_running   ON runs (workflow_id)      WHERE status = 'running';
 CREATE INDEX runs_suspect   ON runs (recoveries)       WHERE status = 'running' AND recoveries >= 3;
 CREATE INDEX runs_cancelled ON runs (run_at, id)       WHERE status = 'queued' AND cancel_requested_at IS NOT NULL;
 CREATE INDEX runs_redrive   ON runs (redrive_at)       WHERE redrive_at IS NOT NULL;
+CREATE INDEX runs_deadline  ON runs (deadline_at, id)  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND error IS NULL AND cancel_requested_at IS NULL;
+CREATE INDEX runs_continued ON runs (continued_from)   WHERE continued_from IS NOT NULL;
 CREATE INDEX runs_live      ON runs (id)               WHERE finished_at IS NULL;
 CREATE INDEX runs_failed    ON runs (id)               WHERE status = 'failed';
 CREATE INDEX runs_child     ON runs (parent_step_id)   WHERE parent_step_id IS NOT NULL;

@@ -34,6 +34,7 @@ CREATE TABLE steps (
   CHECK (result IS NULL OR error IS NULL)
 ) STRICT;
 CREATE INDEX steps_undispatched ON steps (not_before, id) WHERE status = 'pending' AND kind = 'task';
+CREATE INDEX steps_children     ON steps (id)             WHERE status = 'started' AND kind = 'child';
 CREATE INDEX steps_leased       ON steps (lease_until)    WHERE status = 'started' AND lease_until IS NOT NULL;
 
 CREATE TRIGGER steps_settled BEFORE UPDATE OF status, result ON steps

@@ -72,6 +72,7 @@ Response closed(flow::Closing why) {
     case flow::Closing::suspended:
     case flow::Closing::cancelled:
     case flow::Closing::fault:
+    case flow::Closing::paused:
     case flow::Closing::finished: break;
   }
   return stay_open();  // its process is ended by us

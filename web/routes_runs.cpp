@@ -1,4 +1,4 @@
-// /v1/runs: start, list, one, journal, log, explain, cancel, retry, signals.
+// /v1/runs: start, list, one, journal, log, explain, cancel, retry, fork, pause, resume, signals.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -7,7 +7,9 @@
 #include "agent/base/json.h"
 #include "agent/base/text.h"
 #include "agent/base/time.h"
+#include "agent/kernel/continue.h"
 #include "agent/kernel/explain.h"
+#include "agent/kernel/usage.h"
 #include "agent/work/explain.h"
 #include "web/body.h"
 #include "web/problem.h"
@@ -133,6 +135,19 @@ bool rests(const kernel::RunRow& run, const kernel::Explanation& explanation) {
                      [](const kernel::WaitingOn& wait) { return wait.kind != kernel::WaitKind::timer; });
 }
 
+// What is derived from its journal [J7, J10], and what it was continued as [X7].
+std::string with_more(std::string document, db::ReadTx& tx, RunId run) {
+  json::Writer more;
+  more.begin_object().member_raw("usage", kernel::to_json(kernel::run_usage(tx, run))).key("state").begin_object();
+  for (const auto& [name, value] : kernel::run_state(tx, run)) more.member_raw(name, value);
+  more.end_object();
+  const auto next = kernel::continued_as(tx, run);
+  more.key("continued_as");
+  next ? more.number(next->value) : more.null();
+  document.back() = ',';
+  return document + more.end_object().text().substr(1);
+}
+
 Response one_run(Ports& ports, Request& request) {
   const auto id = path_id(request, "run_not_found");
   if (const auto* bad = std::get_if<Problem>(&id)) return problem_response(*bad);
@@ -145,7 +160,7 @@ Response one_run(Ports& ports, Request& request) {
       if (!row || !more) return {true, problem_response(no_such_run(run.value))};
       json::Writer out;
       write_run(out, *row, &*more);
-      return {rests(*row, *more), json_response(200, out.take())};
+      return {rests(*row, *more), json_response(200, with_more(out.take(), tx, run))};
     });
   });
 }
@@ -213,8 +228,15 @@ Answer cancelled(RunId run, const kernel::CancelOutcome& outcome) {
     out.begin_object().member("id", run.value).member("status", status).end_object();
     return out.take();
   };
-  if (std::holds_alternative<kernel::CancelEnded>(outcome)) return {200, document("cancelled"), {}, false};
+  if (const auto* ended = std::get_if<kernel::CancelEnded>(&outcome)) {
+    if (ended->left.empty()) return {200, document("cancelled"), {}, false};
+    json::Writer out;  // what stays as it is in the world
+    out.begin_object().member("id", run.value).member("status", "cancelled").key("not_compensated").begin_array();
+    for (const auto& one : ended->left) out.begin_object().member("seq", one.seq).member("step", one.step).end_object();
+    return {200, out.end_array().end_object().take(), {}, false};
+  }
   if (std::holds_alternative<kernel::CancelTold>(outcome)) return {202, document("cancelling"), {}, false};
+  if (std::holds_alternative<kernel::CancelCompensates>(outcome)) return {202, document("compensating"), {}, false};
   if (const auto* ended = std::get_if<kernel::AlreadyEnded>(&outcome)) {
     Problem over = problem("run_ended", "the run has ended: " + std::string(to_text(ended->status)),
                            "bide show " + std::to_string(run.value));
@@ -239,13 +261,14 @@ std::variant<Command, Problem> read_command(Request& request, std::initializer_l
 }
 
 Response cancel(Ports& ports, Request& request) {
-  const auto read = read_command(request, {{"reason", Kind::string}});
+  const auto read = read_command(request, {{"reason", Kind::string}, {"without_compensation", Kind::boolean}});
   if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
   const auto& command = std::get<Command>(read);
-  const std::string reason = json::string_member(request.body, "reason").value_or("");
-  return respond(
-      ports.commands.cancel(command.run, reason, who(request), command.once,
-                            [&](const kernel::CancelOutcome& outcome) { return cancelled(command.run, outcome); }));
+  const kernel::CancelAsk ask{who(request).name, json::string_member(request.body, "reason").value_or(""),
+                              json::bool_member(request.body, "without_compensation").value_or(false)};
+  return respond(ports.commands.cancel(command.run, ask, command.once, [&](const kernel::CancelOutcome& outcome) {
+    return cancelled(command.run, outcome);
+  }));
 }
 
 Response retry(Ports& ports, Request& request) {
@@ -260,6 +283,43 @@ Response retry(Ports& ports, Request& request) {
         return Answer{200, out.take(), {}, false};
       }));
 }
+
+// {"from":n,"latest":bool}: the first n entries are copied.
+Response fork_of(Ports& ports, Request& request) {
+  const auto read = read_command(request, {{"from", Kind::integer, true}, {"latest", Kind::boolean}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& command = std::get<Command>(read);
+  const std::int64_t entries = json::int_member(request.body, "from").value_or(-1);
+  if (entries < 0) return problem_response(problem("invalid", "from is the number of entries to copy, 0 or more"));
+  const bool latest = json::bool_member(request.body, "latest").value_or(false);
+  return respond(ports.commands.fork_run(
+      command.run, entries, latest, who(request), command.once, [&](const kernel::ForkOutcome& outcome) {
+        if (const auto* refused = std::get_if<Problem>(&outcome)) return answer_of(*refused);
+        const auto& forked = std::get<kernel::Forked>(outcome);
+        json::Writer out;
+        out.begin_object().member("id", forked.run.value).member("forked_from", command.run.value);
+        out.member("copied", forked.copied).end_object();
+        return Answer{201, out.take(), "/v1/runs/" + std::to_string(forked.run.value), false};
+      }));
+}
+
+Response set_paused(Ports& ports, Request& request, bool paused) {
+  const auto read = read_command(request, {});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& command = std::get<Command>(read);
+  return respond(
+      ports.commands.pause(command.run, paused, who(request), command.once, [&](const kernel::PauseOutcome& outcome) {
+        if (const auto* refused = std::get_if<Problem>(&outcome)) return answer_of(*refused);
+        const auto* changed = std::get_if<kernel::PauseChanged>(&outcome);
+        const bool later = paused && changed != nullptr && changed->running;  // at its next step boundary
+        json::Writer out;
+        out.begin_object().member("id", command.run.value);
+        out.member("status", later ? "pausing" : paused ? "paused" : "resumed").end_object();
+        return Answer{later ? 202 : 200, out.take(), {}, false};
+      }));
+}
+Response pause(Ports& ports, Request& request) { return set_paused(ports, request, true); }
+Response resume(Ports& ports, Request& request) { return set_paused(ports, request, false); }
 
 // {"payload":…,"dedupe_key":"…"}
 Response signal(Ports& ports, Request& request) {
@@ -300,6 +360,9 @@ void add_run_routes(Router& router, Ports& ports) {
   router.get("/v1/runs/{id}/explain", kRead, with(explain));
   router.post("/v1/runs/{id}/cancel", kStart, with(cancel));
   router.post("/v1/runs/{id}/retry", kStart, with(retry));
+  router.post("/v1/runs/{id}/fork", kStart, with(fork_of));
+  router.post("/v1/runs/{id}/pause", kStart, with(pause));
+  router.post("/v1/runs/{id}/resume", kStart, with(resume));
   router.post("/v1/runs/{id}/signals/{name}", kStart, with(signal));
 }
 

@@ -60,6 +60,15 @@ void for_none(CLI::App&, Arguments&) {}
 void for_cancel(CLI::App& app, Arguments& a) {
   for_a_run(app, a);
   app.add_option("--reason", a.reason, "why; stands on the run")->type_name("T");
+  app.add_flag("--without-compensation", a.without_compensation, "end it without taking back what its steps did");
+}
+
+void for_fork(CLI::App& app, Arguments& a) {
+  for_a_run(app, a);
+  app.add_option("--from", a.from, "how many entries of its journal the new run begins with")
+      ->required()
+      ->type_name("SEQ");
+  app.add_flag("--latest", a.latest, "in the newest version of the workflow");
 }
 
 void for_signal(CLI::App& app, Arguments& a) {
@@ -159,6 +168,10 @@ const Verb kVerbs[] = {
     {"explain", "why a run does not move, and what unblocks it", true, for_a_run, "bide explain 12"},
     {"cancel", "cancel a run", true, for_cancel, "bide cancel 12\nbide cancel 12 --reason 'wrong file'"},
     {"retry", "run a failed run again; completed steps stay", true, for_a_run, "bide retry 12"},
+    {"fork", "a new run that begins with a part of another one's journal", true, for_fork,
+     "bide fork 12 --from 3\nbide fork 12 --from 3 --latest"},
+    {"pause", "let a run rest: it is not driven until it is resumed", true, for_a_run, "bide pause 12"},
+    {"resume", "let a paused run go on", true, for_a_run, "bide resume 12"},
     {"signal", "send a run a signal", true, for_signal,
      "bide signal 12 uploaded\nbide signal 12 price '{\"eur\":40}' --dedupe-key order-7"},
     {"inbox", "what waits for a person", true, for_none, "bide inbox\nbide inbox --json"},

@@ -37,6 +37,9 @@ struct Arguments {
   std::optional<std::string> result;  // answer ran --result
   bool text = false;                  // answer --text
   std::string reason;                 // cancel --reason
+  bool without_compensation = false;  // cancel
+  std::int64_t from = 0;              // fork
+  bool latest = false;                // fork
   std::string dedupe_key;             // signal
 
   std::string action;               // outbox, webhook: what to do

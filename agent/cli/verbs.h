@@ -33,6 +33,9 @@ int verb_log(Session& session);
 int verb_explain(Session& session);
 int verb_cancel(Session& session);
 int verb_retry(Session& session);
+int verb_fork(Session& session);
+int verb_pause(Session& session);
+int verb_resume(Session& session);
 int verb_signal(Session& session);
 
 int verb_inbox(Session& session);

@@ -1,4 +1,4 @@
-// Runs: list, show, journal, log, explain, cancel, retry, signal.
+// Runs: list, show, journal, log, explain, cancel, retry, fork, pause, resume, signal.
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -45,6 +45,13 @@ int say(Session& session, const Reply& reply, const std::string& line_of_text) {
     session.console.out << line_of_text << "\n";
   }
   return kDone;
+}
+
+int post_and_say(Session& session, const char* verb) {
+  const Reply reply = accepted(session.client.post(path_of(session.arguments, verb), "{}"));
+  return say(
+      session, reply,
+      "run " + std::to_string(session.arguments.id) + " " + json::string_member(reply.body, "status").value_or(""));
 }
 
 }  // namespace
@@ -181,18 +188,31 @@ int verb_cancel(Session& session) {
   json::Writer body;
   body.begin_object();
   if (!session.arguments.reason.empty()) body.member("reason", session.arguments.reason);
+  if (session.arguments.without_compensation) body.member("without_compensation", true);
   const Reply reply = accepted(session.client.post(path_of(session.arguments, "/cancel"), body.end_object().text()));
-  return say(
-      session, reply,
-      "run " + std::to_string(session.arguments.id) + " " + json::string_member(reply.body, "status").value_or(""));
+  std::string left;
+  const Json answer = Json::parse(reply.body);
+  for (const Json& step : answer.value("not_compensated", Json::array()))
+    left += "\nnot taken back: step " + number_of(step, "seq") + " " + printable(text_of(step, "step"));
+  return say(session, reply, "run " + std::to_string(session.arguments.id) + " " + text_of(answer, "status") + left);
 }
 
-int verb_retry(Session& session) {
-  const Reply reply = accepted(session.client.post(path_of(session.arguments, "/retry"), "{}"));
-  return say(
-      session, reply,
-      "run " + std::to_string(session.arguments.id) + " " + json::string_member(reply.body, "status").value_or(""));
+int verb_retry(Session& session) { return post_and_say(session, "/retry"); }
+
+int verb_fork(Session& session) {
+  const Arguments& a = session.arguments;
+  json::Writer body;
+  body.begin_object().member("from", a.from);
+  if (a.latest) body.member("latest", true);
+  const Reply reply = accepted(session.client.post(path_of(a, "/fork"), body.end_object().text()));
+  const Json answer = Json::parse(reply.body);
+  return say(session, reply,
+             "run " + number_of(answer, "id") + " begins with " + number_of(answer, "copied") + " entries of run " +
+                 std::to_string(a.id));
 }
+
+int verb_pause(Session& session) { return post_and_say(session, "/pause"); }
+int verb_resume(Session& session) { return post_and_say(session, "/resume"); }
 
 int verb_signal(Session& session) {
   const Arguments& a = session.arguments;

@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "agent/base/errors.h"
+#include "agent/base/ids.h"
 #include "agent/base/limits.h"
 #include "agent/base/time.h"
 #include "agent/kernel/states.h"
@@ -55,6 +57,36 @@ struct SendAsk {
   std::string verb;
 };
 
+// A10: one step, several waits; names differ. A timer's request as in WaitAsk; the others have no timeout of their own.
+struct FirstOfAsk {
+  std::string branch;
+  std::string name;
+  std::string key;
+  std::vector<WaitAsk> alternatives;  // kind, name and request of each
+  std::string caller;
+  std::string verb;
+};
+
+// A child run [A11].
+struct CallAsk {
+  std::string branch;
+  std::string name;  // of the step
+  std::string key;
+  std::string workflow;
+  std::string input = "{}";  // checked JSON
+  std::string caller;
+  std::string verb;
+};
+
+// The version of a workflow that a start pins. Problem codes: workflow_unknown 404 (nearest name), workflow_changing
+// 409, workflow_refused 409 (what others could change), workflow_too_large 413, manifest_invalid 422.
+struct Startable {
+  WorkflowId workflow;
+  VersionId version;
+  std::optional<DurationMs> deadline;  // of its runs, from their start on [X5]
+};
+using FindWorkflow = std::function<std::variant<Startable, Problem>(const std::string& name)>;
+
 // Who asks: a program's verb (its pid, and whether it has hung up), or native code (neither).
 struct Caller {
   int pid = 0;
@@ -63,7 +95,8 @@ struct Caller {
 
 // Why an attempt answers nothing any more [A13].
 // fault: one of ours [E8]; the driver hands the run back with a backoff.
-enum class Closing { open, ending, suspended, cancelled, lease_lost, shutdown, fault, finished };
+// paused: what executes is let finish, then the run is handed back [X5].
+enum class Closing { open, ending, suspended, cancelled, lease_lost, shutdown, fault, paused, finished };
 
 struct Settled {
   std::string result;   // JSON, as recorded

@@ -53,9 +53,12 @@ Attempt::Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptO
   run_ = std::move(loaded.run);
   journal_ = Journal(std::move(loaded.journal));
   reset_marks_ = loaded.marks;
-  cancelled_ = run_.cancel_requested_at.has_value();
-  if (run_.error) closing_ = Closing::ending;  // E6: the end is written, the code is not entered again
+  cancelled_ = !options_.undoing && run_.cancel_requested_at.has_value();
+  if (run_.error && !options_.undoing)
+    closing_ = Closing::ending;  // E6: the end is written, the code is not entered again
+  if (run_.paused_at && closing_ == Closing::open && !cancelled_) closing_ = Closing::paused;
   loaded_at_ = store_.now();
+  if (options_.deadline > 0) deadline_boot_ms_ = store_.system_clock().boot_ms() + options_.deadline;
 }
 
 kernel::StepIntent Attempt::intent_of(const Entry& entry) const {
@@ -82,7 +85,7 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
   const std::string hash = request_hash(ask.request);
   const std::string caller = ask.caller.empty() ? "" : sha256(ask.caller);
   const auto differs = [&](std::string_view message) {
-    return end_locked(guard, nondeterminism(run_.id, entry, attempted, message));
+    return end_locked(guard, nondeterminism(replayed(), entry, attempted, message));
   };
   if (entry == nullptr) {
     if (kind != kernel::StepKind::step || ask.effect != kernel::Effect::non_idempotent ||
@@ -91,7 +94,7 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
     const Entry* twin = journal_.unasked_with(hash, fence_.epoch);
     if (twin == nullptr) return std::nullopt;
     return end_locked(
-        guard, nondeterminism(run_.id, twin, attempted,
+        guard, nondeterminism(replayed(), twin, attempted,
                               "The same request was done under another position, which this attempt did not ask for: "
                               "the key or name was " +
                                   twin->row.position + " and is " + std::string(position) +
@@ -114,6 +117,16 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
                                "Several entries of \"" + ask.name +
                                    "\" came back in another order, or with one more among them: give each --key."));
 }
+
+Closed Attempt::continue_as_new(std::string input) {
+  Guard guard(mutex_);
+  if (closing_ != Closing::open || cancelled_) return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
+  continue_input_ = std::move(input);
+  close_locked(Closing::ending);
+  return Closed{closing_};
+}
+
+Replayed Attempt::replayed() const { return Replayed{run_.id, options_.version, journal_}; }
 
 std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask) {
   if (over()) return Outcome(Closed{why()});
@@ -218,7 +231,7 @@ Outcome Attempt::lost() {
 void Attempt::close_locked(Closing why) {
   // What is over stays over; a lost lease overrides what was still going on.
   const bool going_on = closing_ == Closing::open || closing_ == Closing::ending || closing_ == Closing::shutdown ||
-                        closing_ == Closing::fault;
+                        closing_ == Closing::fault || closing_ == Closing::paused;
   if (!going_on || why == Closing::open) return;
   closing_ = why;
   ++changes_;
@@ -284,7 +297,10 @@ void Attempt::refresh_locked(Guard& guard) {
     close_locked(Closing::lease_lost);
     return;
   }
-  if (row->cancel_requested_at && !cancelled_) {
+  // X5: a deadline wrote the end, or an operator wants it to rest.
+  if (row->error && !options_.undoing) close_locked(Closing::ending);
+  if (row->paused_at && closing_ == Closing::open && !row->cancel_requested_at) close_locked(Closing::paused);
+  if (row->cancel_requested_at && !cancelled_ && !options_.undoing) {
     cancelled_ = true;
     ++changes_;
     changed_.notify_all();
@@ -296,11 +312,12 @@ kernel::Finished Attempt::finish(const kernel::Finish& asked) {
   if (closing_ != Closing::open && closing_ != Closing::ending && closing_ != Closing::cancelled)
     return kernel::Finished::lease_lost;
   kernel::Finish finish = asked;
-  if (options_.style == Style::native && !finish.error && closing_ == Closing::open && !cancelled_) {
+  const bool by_itself = closing_ == Closing::open || continue_input_.has_value();
+  if (options_.style == Style::native && !options_.undoing && !finish.error && by_itself && !cancelled_) {
     if (const Entry* unvisited = journal_.first_unvisited()) {
       StepAsk none;
       finish.error = nondeterminism(
-          run_.id, unvisited, Attempted{"", unvisited->row.kind, none},
+          replayed(), unvisited, Attempted{"", unvisited->row.kind, none},
           "The code ended without asking for an entry that was recorded: " + unvisited->row.position + ".");
     } else if (const Entry* open = journal_.first_open()) {
       const auto more = persist(guard, [&](db::Tx& tx) { return kernel::queue_once_more(tx, fence_, tx.now()); });
@@ -312,7 +329,22 @@ kernel::Finished Attempt::finish(const kernel::Finish& asked) {
       finish.error = error_json("OpenSteps", "The code ended twice while \"" + open->row.name + "\" was open.");
     }
   }
-  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::finish_run(tx, fence_, finish, tx.now()); });
+  if (continue_input_ && !finish.error) {
+    guard.unlock();  // a program's files are read and pinned outside of the transaction
+    kernel::ContinueAsNew next{*continue_input_, random_.uid(), {}};
+    if (options_.find_workflow) {
+      const auto found = options_.find_workflow(run_.workflow_name);
+      if (const auto* newest = std::get_if<Startable>(&found)) next.version = newest->version;
+    }
+    guard.lock();
+    finish.continue_as_new = std::move(next);
+  }
+  const auto outcome = persist(guard, [&](db::Tx& tx) {
+    kernel::Ripples ripples;
+    const auto ended = kernel::finish_run(tx, fence_, finish, tx.now(), &ripples);
+    tell(tx, ripples);
+    return ended;
+  });
   close_locked(outcome == kernel::Finished::lease_lost ? Closing::lease_lost : Closing::finished);
   return outcome;
 }
@@ -323,6 +355,10 @@ bool Attempt::hand_back(TimeMs run_at, std::string_view reason, Closing why) {
   close_locked(held ? why : Closing::lease_lost);
   if (held && options_.on_requeued) options_.on_requeued();
   return held;
+}
+
+void Attempt::tell(db::Tx& tx, const kernel::Ripples& ripples) {
+  if (options_.on_ripples) options_.on_ripples(tx, ripples);
 }
 
 std::vector<Attempt::OpenCall> Attempt::open_calls() const {

@@ -21,18 +21,30 @@
 #include "agent/flow/pace.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/runs.h"
+#include "agent/kernel/undo.h"
+#include "agent/kernel/usage.h"
 #include "db/store.h"
 
 namespace bide::flow {
+
+struct Replayed;  // nondeterminism.h
 
 enum class Style { native, program };
 
 struct AttemptOptions {
   Style style = Style::native;
   DurationMs inline_sleep = limits::kInlineSleepMs;  // A5
+  DurationMs deadline = 0;                           // of the attempt; 0: none [X5]
+  kernel::Usage budget;                              // J7: more than that ends the run
+  std::string version;                               // of the code that drives it, for people [J4]
+  bool undoing = false;                              // the code has ended: its compensations run [E6]
   bool allow_default_approved = false;               // A4: the manifest's permission
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;                                // of its token: who speaks for this attempt
+  FindWorkflow find_workflow;                        // of a child [A11]; absent: there is none
+  // Rings after the commit whom an end of this attempt touched.
+  std::function<void(db::Tx& tx, const kernel::Ripples& ripples)> on_ripples;
+  std::function<void(StepId)> on_task;      // a task may be done: a bell [K8]
   std::function<void()> on_requeued;        // the run was queued again by this attempt: the dispatcher may claim
   std::function<void(BootMs)> on_deadline;  // something has to end by then [E5]; called under the attempt's lock
   Pace* pace = nullptr;                     // tests
@@ -70,15 +82,33 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome wait(const WaitAsk& ask, const Caller& caller = {});
   // A message through the outbox; settled with {"delivery","key"} when entry and row are durable [O1].
   [[nodiscard]] Outcome send(const SendAsk& ask);
+  // A11: starts the child once, and waits until it has ended. Failed: with the child's code.
+  [[nodiscard]] Outcome call(const CallAsk& ask, const Caller& caller = {});
+  // A10: the first that is settled wins. {"won":name,"value":…}
+  [[nodiscard]] Outcome first_of(const FirstOfAsk& ask, const Caller& caller = {});
+  // K8: waits for whoever does it. Its name is the function's.
+  [[nodiscard]] Outcome task(const StepAsk& ask, const Caller& caller = {});
   // J8: a recorded value; `make` is asked once in the life of the run.
   [[nodiscard]] Outcome value(const std::string& branch, const std::string& name, const std::string& key,
                               const std::function<std::string()>& make);
+  // J10: a named value that others see. Its change is an event.
+  [[nodiscard]] Outcome set_state(const std::string& branch, const std::string& name, const std::string& value);
+  // X7: from here on nothing is answered; a completed finish begins the run's successor with this input.
+  Closed continue_as_new(std::string input);
+
+  // E6, of an attempt that undoes: what is not taken back yet, and the step of ~undo for one of them.
+  [[nodiscard]] std::vector<kernel::Compensation> open_compensations() const;
+  [[nodiscard]] Outcome begin_undo(std::int64_t seq, const std::string& key_uid, const StepAsk& ask);
+  [[nodiscard]] bool undoing() const { return options_.undoing; }
+  // 0: none.
+  [[nodiscard]] BootMs deadline_boot_ms() const { return deadline_boot_ms_; }
 
   // -- Ends.
   // E6, V1: the error is written first; from then on nothing is answered. The first error stays.
   // `from_step`: the step (seq) whose command said so. It stays in its verb for ever, so that step is not waited for.
   Closed end(std::string_view error_json, std::int64_t from_step = 0);
   // J9 (native), then finish_run. `finish.error` absent: completed. queued_again: an entry was open [J9].
+  // Finished::compensate: the attempt is closed, and one that undoes goes on under the same fence.
   [[nodiscard]] kernel::Finished finish(const kernel::Finish& finish);
   // A2 for programs: everybody waits, the tree is stopped. True: suspended and closed. False: go on.
   [[nodiscard]] bool try_suspend();
@@ -140,11 +170,26 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller,
                                                       std::uint64_t seen);
   [[nodiscard]] Execute execution_of(const Entry& entry) const;
+  [[nodiscard]] std::string execution_key(const Entry& entry) const;  // J6
   [[nodiscard]] Outcome record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller);
   [[nodiscard]] std::optional<Outcome> open_wait(Guard& guard, Entry& entry, const WaitAsk& ask);
+  [[nodiscard]] std::optional<Outcome> open_group(Guard& guard, Entry& entry, const FirstOfAsk& ask);
+  [[nodiscard]] std::optional<Outcome> open_child(Guard& guard, Entry& entry, const CallAsk& ask);
+  [[nodiscard]] Outcome drive_task(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] std::optional<Outcome> task_in_doubt(Guard& guard, Entry& entry, const Caller& caller,
+                                                     std::uint64_t seen);
+  void offer(db::Tx& tx, StepId step);
+  [[nodiscard]] bool has_child(Guard& guard, const Entry& entry);
+  // What the kernel wrote into the step itself, in the transaction of the child's end.
+  void read_settled(Guard& guard, Entry& entry);
+  void tell(db::Tx& tx, const kernel::Ripples& ripples);
+  [[nodiscard]] bool cancel_met(db::ReadTx& tx) const;
   // `seen`: changes_ from before the caller looked, so that what changed meanwhile is not slept over [A2].
   [[nodiscard]] std::optional<Outcome> block(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen,
                                              std::optional<TimeMs> until, WaitId wait, bool holds_run = false);
+  [[nodiscard]] Outcome record(Guard& guard, const StepAsk& ask, const std::function<std::string()>& make);
+  // J7: counts an entry that was visited; the outcome is the end when the budget does not bear it.
+  [[nodiscard]] Outcome charged(Guard& guard, Entry& entry, Outcome outcome);
   void ride_intent(Entry& entry);
   [[nodiscard]] Outcome settle(Entry& entry, std::string result);
   [[nodiscard]] Outcome end_locked(Guard& guard, std::string_view error_json);
@@ -166,6 +211,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // The cancel flag was met in a transaction, before its bell [A4, X1].
   [[nodiscard]] Outcome cancelled_outcome(Entry& entry);
   [[nodiscard]] kernel::StepIntent intent_of(const Entry& entry) const;
+  [[nodiscard]] Replayed replayed() const;
   // Runs a job of the store without the lock; waits and tries again while the disk is full or the file is locked [C4].
   // The lock is given up meanwhile; may return before anything changed.
   void wait_for_change(Guard& guard, DurationMs longest = 60'000);
@@ -178,6 +224,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   const kernel::Fence fence_;
   const AttemptOptions options_;
   kernel::RunRow run_;
+  BootMs deadline_boot_ms_ = 0;
 
   // Guarded by mutex_.
   struct Waiter {
@@ -193,6 +240,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   std::vector<Waiter*> waiters_;
   std::function<void()> bell_;
   std::optional<std::string> result_;
+  std::optional<std::string> continue_input_;  // X7
+  kernel::Usage spent_;                        // by the entries that this attempt visited
   Closing closing_ = Closing::open;
   bool ends_ = false;  // its end is being written
   bool cancelled_ = false;

@@ -55,7 +55,9 @@ void Attempt::abandon() {
         (void)kernel::put_in_doubt(tx, fence_, step, "timed out", tx.now());
       }
     }
-    (void)kernel::abandon_attempt(tx, fence_, tx.now());
+    kernel::Ripples ripples;
+    (void)kernel::abandon_attempt(tx, fence_, tx.now(), &ripples);
+    tell(tx, ripples);
   };
   persist(guard, job, db::Purpose::decision);
   close_locked(Closing::lease_lost);

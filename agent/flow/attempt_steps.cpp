@@ -1,10 +1,9 @@
 // Steps of an attempt: begin, execute, record, retry, doubt.
-#include <algorithm>
-
 #include "agent/base/json.h"
 #include "agent/base/planted.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
+#include "agent/flow/retry_delay.h"
 #include "agent/kernel/evidence.h"
 #include "agent/kernel/steps.h"
 #include "agent/kernel/waits.h"
@@ -12,11 +11,7 @@
 namespace bide::flow {
 
 DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t chance) {
-  if (ask.backoff > 0) return ask.backoff;
-  DurationMs delay = limits::kRetryFirstMs;
-  for (std::int64_t i = 1; i < failures && delay < limits::kRetryMaxMs; ++i) delay *= 2;
-  delay = std::min(delay, limits::kRetryMaxMs);
-  return delay * static_cast<DurationMs>(80 + chance % 41) / 100;
+  return retry_delay(ask.backoff, failures, chance);
 }
 
 namespace {
@@ -96,7 +91,9 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
     }
     if (closing_ != Closing::open || silent()) return closed_outcome(entry);
     switch (entry.row.status) {
-      case kernel::StepStatus::completed: entry.open = false; return Settled{entry.row.result.value_or("null"), {}};
+      case kernel::StepStatus::completed:
+        entry.open = false;
+        return charged(guard, entry, Settled{entry.row.result.value_or("null"), {}});
       case kernel::StepStatus::failed:
         entry.open = false;
         return Failed{entry.row.error.value_or("{}"), entry.row.name, entry.ask.tried};
@@ -169,14 +166,14 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
     if (BIDE_PLANTED(crash_counts_as_failure) && entry.row.status == kernel::StepStatus::started)
       entry.row.failures = entry.ask.retries;
     held = persist(guard, [&](db::Tx& tx) {
-      flagged = kernel::is_ending(tx, fence_);
+      flagged = cancel_met(tx);
       return flagged || kernel::start_again(tx, fence_, id, nonce, tx.now());
     });
     if (!flagged) ++entry.row.executions;
   } else if (entry.row.effect == kernel::Effect::non_idempotent && !BIDE_PLANTED(intent_rides)) {
     const bool reset = std::exchange(reset_marks_, false);
     const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
-      flagged = kernel::is_ending(tx, fence_);
+      flagged = cancel_met(tx);
       if (flagged) return StepId();
       return kernel::write_intent(tx, fence_, intent, reset, tx.now());
     });
@@ -198,16 +195,19 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   return execution_of(entry);
 }
 
+std::string Attempt::execution_key(const Entry& entry) const {
+  const std::string& root = entry.key_uid.empty() ? run_.uid : entry.key_uid;
+  return kernel::idempotency_key(BIDE_PLANTED(key_per_attempt) ? fence_.owner : root, entry.row.position,
+                                 entry.row.name, entry.row.request_hash);
+}
+
 void Attempt::must_end_within(Entry& entry, DurationMs most) {
   entry.deadline_boot_ms = most > 0 ? store_.system_clock().boot_ms() + most : 0;
   if (most > 0 && options_.on_deadline) options_.on_deadline(entry.deadline_boot_ms);
 }
 
 Execute Attempt::execution_of(const Entry& entry) const {
-  return Execute{entry.row.seq, *entry.row.nonce,
-                 kernel::idempotency_key(BIDE_PLANTED(key_per_attempt) ? fence_.owner : run_.uid, entry.row.position,
-                                         entry.row.name, entry.row.request_hash),
-                 entry.row.executions};
+  return Execute{entry.row.seq, *entry.row.nonce, execution_key(entry), entry.row.executions};
 }
 
 void Attempt::stop_executing(Entry& entry) {
@@ -233,9 +233,7 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
     entry.row.nonce = random_.uid();
     // A probe that hangs must not hold the run for ever: it has as long as its step, 30 s at most.
     must_end_within(entry, entry.ask.timeout > 0 ? std::min(entry.ask.timeout, limits::kProbeMs) : limits::kProbeMs);
-    return AskProbe{entry.row.seq, *entry.row.nonce,
-                    kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash),
-                    *entry.ask.probe};
+    return AskProbe{entry.row.seq, *entry.row.nonce, execution_key(entry), *entry.ask.probe};
   }
   const std::string_view probe = entry.ask.probe ? "could not tell" : "none";
   const auto outcome = persist(
@@ -261,7 +259,7 @@ std::optional<Outcome> Attempt::answered_doubt(Guard& guard, Entry& entry, const
   if (auto given = json::member(*wait->resolution, "result")) result = std::move(*given);
   bool flagged = false;
   const bool held = persist(guard, [&, id = entry.row.id](db::Tx& tx) {
-    flagged = kernel::is_ending(tx, fence_);
+    flagged = cancel_met(tx);
     return flagged || kernel::settle_step(tx, fence_, id, result, tx.now());
   });
   if (flagged) return cancelled_outcome(entry);
@@ -315,7 +313,9 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
   if (std::holds_alternative<kernel::LateOutcome>(*outcome)) return lost();
   const auto& recorded = std::get<kernel::Recorded>(*outcome);
   entry->row.id = recorded.step;
+  entry->row.usage = usage;
   Outcome settled = settle(*entry, std::string(result));
+  if (usage && !options_.budget.empty()) settled = charged(guard, *entry, std::move(settled));
   if (recorded.cancel_asked && options_.style == Style::program) return cancelled_outcome(*entry);
   return silent() ? closed_outcome(*entry) : std::move(settled);
 }

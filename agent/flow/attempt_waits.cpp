@@ -6,7 +6,7 @@
 #include "agent/base/planted.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
-#include "agent/kernel/waits.h"
+#include "agent/kernel/first_of.h"
 
 namespace bide::flow {
 namespace {
@@ -30,9 +30,9 @@ std::string outcome_word(kernel::StepKind kind, std::string_view result) {
     case kernel::StepKind::timer: return "woke";
     case kernel::StepKind::signal: return expired ? "expired" : "signal";
     case kernel::StepKind::question: return expired && !json::member(result, "answer") ? "expired" : "answered";
+    case kernel::StepKind::first_of: return json::string_member(result, "won").value_or("");
     case kernel::StepKind::step:
     case kernel::StepKind::task:
-    case kernel::StepKind::first_of:
     case kernel::StepKind::child:
     case kernel::StepKind::message:
     case kernel::StepKind::value: break;
@@ -90,12 +90,57 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
   return drive_wait(guard, entry, caller);
 }
 
+Outcome Attempt::first_of(const FirstOfAsk& ask, const Caller& caller) {
+  Guard guard(mutex_);
+  json::Writer asked;
+  asked.begin_object().key("any").begin_array();
+  for (const WaitAsk& one : ask.alternatives) {
+    if (one.kind == kernel::WaitKind::timer && !deadline_of(one, 0))
+      return end_locked(guard, error_json("Usage", "A timer needs a length or a time."));
+    asked.begin_object().member("kind", std::string(to_text(one.kind))).member("name", one.name);
+    asked.member_raw("request", one.request).end_object();
+  }
+  StepAsk step;
+  step.branch = ask.branch;
+  step.name = ask.name;
+  step.key = ask.key;
+  step.effect = kernel::Effect::pure;
+  step.request = asked.end_array().end_object().take();
+  step.caller = ask.caller;
+  step.verb = ask.verb;
+  auto located = locate(guard, kernel::StepKind::first_of, step);
+  if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
+  Entry& entry = *std::get<Entry*>(located);
+  if (!entry.stored) {
+    if (auto outcome = open_group(guard, entry, ask)) return *outcome;
+  }
+  return drive_wait(guard, entry, caller);
+}
+
+std::optional<Outcome> Attempt::open_group(Guard& guard, Entry& entry, const FirstOfAsk& ask) {
+  const bool reset = std::exchange(reset_marks_, false);
+  bool flagged = false;
+  const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::OpenOutcome {
+    flagged = cancel_met(tx);
+    if (flagged) return kernel::WaitOpened{};
+    std::vector<kernel::Alternative> alternatives;
+    for (const WaitAsk& one : ask.alternatives)
+      alternatives.push_back({one.kind, one.name, one.request, deadline_of(one, tx.now())});
+    return kernel::open_first_of(tx, fence_, intent, alternatives, reset, tx.now());
+  });
+  if (flagged) return cancelled_outcome(entry);
+  if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
+  entry.row.id = std::get<kernel::WaitOpened>(outcome).step;
+  entry.stored = true;
+  return std::nullopt;
+}
+
 std::optional<Outcome> Attempt::open_wait(Guard& guard, Entry& entry, const WaitAsk& ask) {
   const bool reset = std::exchange(reset_marks_, false);
   const std::string payload = payload_of(ask);
   bool flagged = false;
   const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::OpenOutcome {
-    flagged = kernel::is_ending(tx, fence_);
+    flagged = cancel_met(tx);
     if (flagged) return kernel::WaitOpened{};
     return kernel::open_wait(tx, fence_, kernel::WaitAsk{intent, ask.kind, payload, deadline_of(ask, tx.now())}, reset,
                              tx.now());
@@ -118,11 +163,15 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
     if (entry.row.status == kernel::StepStatus::completed) {
       entry.open = false;
       const std::string result = entry.row.result.value_or("null");
-      return Settled{result, outcome_word(entry.row.kind, result)};
+      return charged(guard, entry, Settled{result, outcome_word(entry.row.kind, result)});
+    }
+    if (entry.row.status == kernel::StepStatus::failed) {
+      entry.open = false;
+      return Failed{entry.row.error.value_or("{}"), entry.row.name, entry.ask.tried};
     }
     if (cancelled_ || settled(entry.row.status)) return closed_outcome(entry);
     guard.unlock();
-    const auto wait = store_.read([&](db::ReadTx& tx) { return kernel::latest_wait(tx, entry.row.id); });
+    const auto wait = store_.read([&](db::ReadTx& tx) { return kernel::deciding_wait(tx, entry.row.id); });
     guard.lock();
     if (!wait) throw Bug("a step that waits has no wait");
     if (wait->status == kernel::WaitStatus::cancelled) return closed_outcome(entry);
@@ -132,20 +181,27 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
       if (auto outcome = block(guard, entry, caller, seen, until, wait->id)) return *outcome;
       continue;
     }
-    std::string result = wait->resolution.value_or("null");
+    if (wait->kind == kernel::WaitKind::child) {
+      read_settled(guard, entry);
+      continue;
+    }
+    std::string result;
     bool flagged = false;
+    bool another = false;  // of a group: it was decided between the look and the transaction
     const bool held = persist(guard, [&](db::Tx& tx) {
-      flagged = kernel::is_ending(tx, fence_);
+      flagged = cancel_met(tx);
       if (flagged) return true;
       const bool pending_timer = wait->status == kernel::WaitStatus::pending;
+      another = pending_timer && kernel::read_wait(tx, wait->id)->status != kernel::WaitStatus::pending;
+      if (another) return true;
       const bool ok = pending_timer ? kernel::settle_timer(tx, fence_, *wait, tx.now())
                                     : kernel::settle_from_wait(tx, fence_, *wait, tx.now());
-      if (ok && pending_timer) result = kernel::read_wait(tx, wait->id)->resolution.value();
+      if (ok) result = kernel::read_step(tx, wait->step)->result.value_or("null");
       return ok;
     });
     if (flagged) return cancelled_outcome(entry);
     if (!held) return lost();
-    (void)settle(entry, std::move(result));
+    if (!another) (void)settle(entry, std::move(result));
   }
 }
 
@@ -199,6 +255,8 @@ void Attempt::suspend_locked(Guard& guard) {
   for (const Waiter* waiter : waiters_) {
     if (waiter->wait.valid()) {
       awaited.waits.push_back(waiter->wait);
+    } else if (waiter->entry->row.kind == kernel::StepKind::task) {
+      awaited.tasks.push_back(waiter->entry->row.id);
     } else {
       awaited.retries.push_back(waiter->entry->row.id);
     }
@@ -211,7 +269,8 @@ void Attempt::suspend_locked(Guard& guard) {
       attempt.changed_.notify_all();
     }
   } over{*this};
-  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, awaited, tx.now()); });
+  const auto outcome =
+      persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, awaited, tx.now(), options_.undoing); });
   if (std::holds_alternative<kernel::GoOn>(outcome)) {
     rung_.store(true);
     ++changes_;
@@ -227,40 +286,6 @@ bool Attempt::try_suspend() {
   if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return false;
   suspend_locked(guard);
   return closing_ == Closing::suspended;
-}
-
-Outcome Attempt::value(const std::string& branch, const std::string& name, const std::string& key,
-                       const std::function<std::string()>& make) {
-  Guard guard(mutex_);
-  StepAsk ask;
-  ask.branch = branch;
-  ask.name = name;
-  ask.key = key;
-  ask.effect = kernel::Effect::pure;
-  auto located = locate(guard, kernel::StepKind::value, ask);
-  if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
-  Entry& entry = *std::get<Entry*>(located);
-  if (entry.stored) {
-    entry.open = false;
-    return Settled{BIDE_PLANTED(value_made_anew) ? make() : entry.row.result.value_or("null"), {}};
-  }
-  // Whatever `make` does, a bell must not wait for it.
-  guard.unlock();
-  std::string made;
-  try {
-    made = make();
-  } catch (...) {
-    guard.lock();
-    throw;
-  }
-  guard.lock();
-  const bool reset = std::exchange(reset_marks_, false);
-  const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) {
-    return kernel::record_value(tx, fence_, intent, made, reset, tx.now());
-  });
-  if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
-  entry.row.id = std::get<StepId>(outcome);
-  return settle(entry, made);
 }
 
 }  // namespace bide::flow

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <exception>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -56,6 +57,15 @@ std::string Context::step(const std::string& name, kernel::Effect effect, const 
   ask.fail_on_timeout = options.fail_on_timeout;
   ask.assume = options.assume;
   if (options.probe) ask.probe = "native";
+  if (!options.compensate.empty()) {
+    require_ask(options.compensate, options.compensate_argument);
+    ask.compensate = json::Writer()
+                         .begin_object()
+                         .member("name", options.compensate)
+                         .member_raw("argument", options.compensate_argument)
+                         .end_object()
+                         .take();
+  }
   require_ask(name, options.request);
   if (options.assume) require_json("what is assumed of \"" + name + "\"", *options.assume);
   return run_effect(attempt_.begin_step(ask), run, options, effect);
@@ -67,7 +77,7 @@ std::string Context::run_effect(Outcome outcome, const EffectFn& run, const Step
     if (const auto* ask = std::get_if<AskProbe>(&outcome)) {
       ProbeAnswer answer;
       try {
-        answer = options.probe(EffectInfo{ask->idempotency_key, 1});
+        answer = options.probe(EffectInfo{ask->idempotency_key, 1, nullptr});
       } catch (const std::exception&) {
         answer.verdict = ProbeVerdict::cannot_tell;  // a probe that fails cannot tell
       }
@@ -78,11 +88,12 @@ std::string Context::run_effect(Outcome outcome, const EffectFn& run, const Step
     if (execute == nullptr) return take(std::move(outcome));
     const Execute now = *execute;
     // Only the effect's own exceptions are its failure: a fault while its outcome is recorded is ours [E8].
+    kernel::Usage usage;
     std::optional<std::string> result;
     std::string error;
     bool retryable = true;
     try {
-      result = run(EffectInfo{now.idempotency_key, now.execution});
+      result = run(EffectInfo{now.idempotency_key, now.execution, &usage});
     } catch (const AttemptClosed&) {
       throw;
     } catch (const StorageFault&) {
@@ -93,15 +104,15 @@ std::string Context::run_effect(Outcome outcome, const EffectFn& run, const Step
     } catch (const std::exception& e) {
       error = e.what();
     }
-    outcome = result ? attempt_.complete(now.step, now.nonce, *result)
+    const auto spent = usage.empty() ? std::nullopt : std::optional(kernel::to_json(usage));
+    outcome = result ? attempt_.complete(now.step, now.nonce, *result, spent)
                      : attempt_.fail(now.step, now.nonce, {error_json("StepError", error), retryable, false, false});
     (void)effect;
   }
 }
 
-std::string Context::approval(const std::string& text, const ApprovalOptions& options) {
+Alternative Alternative::approval(const std::string& text, const ApprovalOptions& options) {
   WaitAsk ask;
-  ask.branch = branch_;
   ask.kind = kernel::WaitKind::approval;
   ask.name = options.name;
   json::Writer w;
@@ -110,13 +121,11 @@ std::string Context::approval(const std::string& text, const ApprovalOptions& op
   ask.request = w.end_object().take();
   ask.timeout = options.timeout;
   if (options.fallback) ask.fallback = json::quote(*options.fallback);
-  require_ask(ask.name, ask.request);
-  return take(attempt_.wait(ask));
+  return {ask};
 }
 
-std::string Context::question(const std::string& text, const QuestionOptions& options) {
+Alternative Alternative::question(const std::string& text, const QuestionOptions& options) {
   WaitAsk ask;
-  ask.branch = branch_;
   ask.kind = kernel::WaitKind::question;
   ask.name = options.name;
   json::Writer w;
@@ -130,28 +139,84 @@ std::string Context::question(const std::string& text, const QuestionOptions& op
   ask.request = w.end_object().take();
   ask.timeout = options.timeout;
   ask.fallback = options.fallback;
+  return {ask};
+}
+
+Alternative Alternative::signal(const std::string& name) {
+  WaitAsk ask;
+  ask.kind = kernel::WaitKind::signal;
+  ask.name = name;
+  return {ask};
+}
+
+Alternative Alternative::timer(DurationMs length, const std::string& name) {
+  WaitAsk ask;
+  ask.kind = kernel::WaitKind::timer;
+  ask.name = name;
+  ask.request = json::Writer().begin_object().member("sleep_ms", length).end_object().take();
+  return {ask};
+}
+
+std::string Context::wait_for(WaitAsk ask) {
+  ask.branch = branch_;
   require_ask(ask.name, ask.request);
   if (ask.fallback) require_json("the default of \"" + ask.name + "\"", *ask.fallback);
   return take(attempt_.wait(ask));
 }
 
-std::string Context::signal(const std::string& name, std::optional<DurationMs> timeout) {
-  WaitAsk ask;
-  ask.branch = branch_;
-  ask.kind = kernel::WaitKind::signal;
-  ask.name = name;
-  ask.timeout = timeout;
-  require_ask(ask.name, ask.request);
-  return take(attempt_.wait(ask));
+std::string Context::approval(const std::string& text, const ApprovalOptions& options) {
+  return wait_for(Alternative::approval(text, options).ask);
 }
 
-void Context::sleep(DurationMs length) {
-  WaitAsk ask;
+std::string Context::question(const std::string& text, const QuestionOptions& options) {
+  return wait_for(Alternative::question(text, options).ask);
+}
+
+std::string Context::signal(const std::string& name, std::optional<DurationMs> timeout) {
+  WaitAsk ask = Alternative::signal(name).ask;
+  ask.timeout = timeout;
+  return wait_for(ask);
+}
+
+void Context::sleep(DurationMs length) { (void)wait_for(Alternative::timer(length).ask); }
+
+std::string Context::first_of(const std::vector<Alternative>& alternatives, const std::string& name) {
+  FirstOfAsk ask;
   ask.branch = branch_;
-  ask.kind = kernel::WaitKind::timer;
-  ask.name = "timer";
-  ask.request = json::Writer().begin_object().member("sleep_ms", length).end_object().take();
-  (void)take(attempt_.wait(ask));
+  ask.name = name;
+  require_ask(name, "null");
+  if (alternatives.empty()) throw std::invalid_argument("first_of of nothing would wait for ever");
+  std::set<std::string> names;
+  for (const Alternative& one : alternatives) {
+    require_ask(one.ask.name, one.ask.request);
+    if (!names.insert(one.ask.name).second)
+      throw std::invalid_argument("two waits of \"" + name + "\" are called \"" + one.ask.name + "\"");
+    ask.alternatives.push_back(one.ask);
+  }
+  return take(attempt_.first_of(ask));
+}
+
+std::string Context::task(const std::string& function, const std::string& request, const TaskOptions& options) {
+  StepAsk ask;
+  ask.branch = branch_;
+  ask.name = function;
+  ask.effect = options.effect;
+  ask.request = request;
+  ask.retries = options.retries.value_or(options.effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);
+  ask.assume = options.assume;
+  require_ask(function, request);
+  if (options.assume) require_json("what is assumed of \"" + function + "\"", *options.assume);
+  return take(attempt_.task(ask));
+}
+
+std::string Context::call(const std::string& workflow, const std::string& input, const std::string& name) {
+  CallAsk ask;
+  ask.branch = branch_;
+  ask.name = name.empty() ? workflow : name;
+  ask.workflow = workflow;
+  ask.input = input;
+  require_ask(ask.name, input);
+  return take(attempt_.call(ask));
 }
 
 std::string Context::value(const std::string& name, const std::function<std::string()>& make) {
@@ -171,6 +236,21 @@ std::string Context::send(const std::string& url, const std::string& data, const
   ask.data = data;
   require_ask(name, data);
   return take(attempt_.send(ask));
+}
+
+void Context::set_state(const std::string& name, const std::string& value) {
+  require_ask(name, value);
+  state_[name] = take(attempt_.set_state(branch_, name, value));
+}
+
+std::optional<std::string> Context::state(const std::string& name) const {
+  const auto found = state_.find(name);
+  return found == state_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Context::continue_as_new(const std::string& input) {
+  require_json("the input of the next run", input);
+  throw AttemptClosed{attempt_.continue_as_new(input).why};
 }
 
 TimeMs Context::now() {
@@ -234,6 +314,7 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
                                            Join join) {
   std::vector<std::string> results(functions.size());
   std::vector<std::exception_ptr> errors(functions.size());
+  std::vector<std::map<std::string, std::string>> states(functions.size());
   std::exception_ptr fault;
   const std::string prefix = (branch_.empty() ? "" : branch_ + ".") + std::to_string(++forks_) + "-";
   if (functions.empty()) return results;
@@ -244,7 +325,9 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
     branches.emplace_back([&, i] {
       try {
         Context context(attempt_, random_, prefix + std::to_string(i + 1));
+        context.state_ = state_;
         results[i] = functions[i](context);
+        states[i] = std::move(context.state_);
       } catch (...) {
         errors[i] = std::current_exception();
         if (join == Join::all) fail_run(attempt_, errors[i]);
@@ -262,6 +345,14 @@ std::vector<std::string> Context::branches(const std::vector<std::function<std::
   if (attempt_.closing() != Closing::open) throw AttemptClosed{attempt_.closing()};
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
+  }
+  // In the order of the branches, so that a replay sees the same.
+  const auto before = state_;
+  for (const auto& joined : states) {
+    for (const auto& [name, value] : joined) {
+      const auto old = before.find(name);
+      if (old == before.end() || old->second != value) state_[name] = value;
+    }
   }
   return results;
 }

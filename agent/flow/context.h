@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -39,6 +40,11 @@ struct Final : std::runtime_error {
 struct EffectInfo {
   std::string idempotency_key;
   std::int64_t execution = 1;  // 1 the first time; counts executions over crashes and retries
+  // What this execution cost: numbers by name, recorded with its result [J7].
+  void report(const std::string& name, double amount) const {
+    if (usage != nullptr) (*usage)[name] += amount;
+  }
+  kernel::Usage* usage = nullptr;
 };
 using EffectFn = std::function<std::string(const EffectInfo&)>;  // returns JSON
 
@@ -59,6 +65,15 @@ struct StepOptions {
   bool fail_on_timeout = false;
   ProbeFn probe;  // asked after a crash; it has as long as its step, 30 s at most, then it cannot tell
   std::optional<std::string> assume;  // JSON: the result if a person says "ran" [E4]
+  // What takes it back if the run ends failed or cancelled: a name that the workflow registered, and its argument [E6].
+  std::string compensate;
+  std::string compensate_argument = "null";  // JSON
+};
+
+struct TaskOptions {
+  kernel::Effect effect = kernel::Effect::idempotent;
+  std::optional<int> retries;         // as StepOptions
+  std::optional<std::string> assume;  // JSON
 };
 
 struct ApprovalOptions {
@@ -76,6 +91,15 @@ struct QuestionOptions {
   std::optional<std::string> schema;  // JSON Schema
   std::optional<DurationMs> timeout;
   std::optional<std::string> fallback;  // JSON
+};
+
+// One of a group of waits, for first_of.
+struct Alternative {
+  WaitAsk ask;
+  static Alternative approval(const std::string& text, const ApprovalOptions& options = {});
+  static Alternative question(const std::string& text, const QuestionOptions& options = {});
+  static Alternative signal(const std::string& name);
+  static Alternative timer(DurationMs length, const std::string& name = "timer");
 };
 
 // all: when a branch fails, the run fails: its error is written at once, the others begin nothing more, what they have
@@ -99,11 +123,26 @@ class Context {
   std::string question(const std::string& text, const QuestionOptions& options = {});
   // {"signal":id,"payload":…} or {"expired":true} [A9]
   std::string signal(const std::string& name, std::optional<DurationMs> timeout = std::nullopt);
+  // Has a function of that name done by any worker, and returns its result, JSON; the run needs no worker of its own
+  // meanwhile [K8]. StepFailed when it finally failed.
+  std::string task(const std::string& function, const std::string& request = "null", const TaskOptions& options = {});
+  // The first that is settled wins, the others are closed with it: {"won":name,"value":…}. Names differ; timeouts of
+  // the single ones do not count, a timer among them is a deadline of all [A10].
+  std::string first_of(const std::vector<Alternative>& alternatives, const std::string& name = "first_of");
+  // Runs another workflow as a child and returns its result, JSON; StepFailed with its code when it did not complete,
+  // or could not be started. `name` of the step: the workflow's if empty [A11].
+  std::string call(const std::string& workflow, const std::string& input = "{}", const std::string& name = "");
   void sleep(DurationMs length);                                                         // A5
   std::string value(const std::string& name, const std::function<std::string()>& make);  // J8: JSON
-  TimeMs now();                                                                          // J8
   // A message to a URL through the outbox [O1]; {"delivery","key"}. The run does not wait for its delivery.
   std::string send(const std::string& url, const std::string& data = "{}", const std::string& name = "send");
+  // J10: what the run says of itself. Others read the latest with the run; the run reads what it set, in this branch or
+  // in one that was joined: JSON, nullopt if it set nothing yet.
+  void set_state(const std::string& name, const std::string& value);
+  [[nodiscard]] std::optional<std::string> state(const std::string& name) const;
+  // X7: the run ends completed and a new one of the same workflow begins with this input. Does not return.
+  [[noreturn]] void continue_as_new(const std::string& input);
+  TimeMs now();        // J8
   std::string uuid();  // J8
 
   // Runs each function on a branch of its own, side by side; returns their results in order. Names of branches:
@@ -112,13 +151,16 @@ class Context {
                                     Join join = Join::all);
 
  private:
+  friend struct UndoContext;
   std::string take(Outcome outcome);
+  std::string wait_for(WaitAsk ask);
   std::string run_effect(Outcome outcome, const EffectFn& run, const StepOptions& options, kernel::Effect effect);
 
   Attempt& attempt_;
   Random& random_;
   std::string branch_;
   int forks_ = 0;
+  std::map<std::string, std::string> state_;
 };
 
 }  // namespace bide::flow

@@ -1,23 +1,84 @@
 #include "agent/flow/nondeterminism.h"
 
+#include "agent/base/hash.h"
 #include "agent/base/json.h"
 
 namespace bide::flow {
+namespace {
 
-std::string nondeterminism(RunId run, const Entry* recorded, const Attempted& attempted, std::string_view message) {
+struct Guess {
+  std::string words;
+  const Entry* nearest = nullptr;  // the entry that the attempted one may be
+};
+
+std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
+
+bool asks_for(const Entry& entry, const Attempted& attempted, std::string_view hash) {
+  return entry.row.kind == attempted.kind && entry.row.name == attempted.ask.name &&
+         entry.row.effect == attempted.ask.effect && entry.row.request_hash == hash;
+}
+
+// What an edit of the code would look like from here: only the attempted entry is known, not the ones after it.
+Guess guess_at(const Replayed& replayed, const Entry* recorded, const Attempted& attempted) {
+  if (recorded == nullptr) return {};
+  const kernel::StepRow& row = recorded->row;
+  const std::string number = std::to_string(row.seq);
+  if (attempted.position.empty())
+    return {"removed? " + quoted(row.name) + " (entry " + number + ") is not asked for any more.", recorded};
+  const std::string hash = sha256(json::canonical(attempted.ask.request));
+  const bool same_kind = row.kind == attempted.kind;
+  if (same_kind && row.name == attempted.ask.name && row.request_hash == hash)
+    return {"another effect? It was " + std::string(to_text(row.effect)) + " and is " +
+                std::string(to_text(attempted.ask.effect)) + ".",
+            recorded};
+  if (same_kind && row.name == attempted.ask.name)
+    return {"another request? " + quoted(row.name) + " was asked with " + row.request + ".", recorded};
+  for (const auto& [seq, entry] : replayed.journal.all()) {
+    if (seq <= row.seq || entry->place != recorded->place || !asks_for(*entry, attempted, hash)) continue;
+    return {"removed? " + quoted(row.name) + " (entry " + number + ") was before it and is not asked for any more.",
+            entry.get()};
+  }
+  if (same_kind && row.request_hash == hash && row.effect == attempted.ask.effect)
+    return {"renamed? " + quoted(row.name) + " is " + quoted(attempted.ask.name) + " now.", recorded};
+  return {"inserted before " + number + "? " + quoted(attempted.ask.name) + " is new, and " + quoted(row.name) +
+              " was recorded here.",
+          recorded};
+}
+
+void write_entry(json::Writer& w, const kernel::StepRow& row) {
+  w.begin_object().member("seq", row.seq).member("position", row.position);
+  w.member("kind", std::string(to_text(row.kind))).member("name", row.name);
+  w.member("effect", std::string(to_text(row.effect))).member_raw("request", row.request).end_object();
+}
+
+}  // namespace
+
+std::string nondeterminism(const Replayed& replayed, const Entry* recorded, const Attempted& attempted,
+                           std::string_view message) {
+  const Guess guess = guess_at(replayed, recorded, attempted);
   json::Writer w;
-  w.begin_object().member("code", "NonDeterminism").member("message", std::string(message));
+  w.begin_object().member("code", "NonDeterminism");
+  w.member("message", std::string(message) + (guess.words.empty() ? "" : " " + guess.words));
+  if (!replayed.version.empty()) w.member("version", replayed.version);
   if (recorded != nullptr) {
-    w.key("recorded").begin_object();
-    w.member("position", recorded->row.position).member("kind", std::string(to_text(recorded->row.kind)));
-    w.member("name", recorded->row.name).member("effect", std::string(to_text(recorded->row.effect)));
-    w.member_raw("request", recorded->row.request).end_object();
+    w.key("recorded");
+    write_entry(w, recorded->row);
   }
   w.key("attempted").begin_object();
   w.member("position", attempted.position).member("kind", std::string(to_text(attempted.kind)));
   w.member("name", attempted.ask.name).member("effect", std::string(to_text(attempted.ask.effect)));
   w.member_raw("request", attempted.ask.request).end_object();
-  w.member("hint", "put the old code back and: bide retry " + std::to_string(run.value));
+  if (guess.nearest != nullptr && guess.nearest != recorded) {
+    w.key("nearest");
+    write_entry(w, guess.nearest->row);
+  }
+  if (!guess.words.empty()) w.member("guess", guess.words);
+  const std::string run = std::to_string(replayed.run.value);
+  std::string hint = "put the old code back and: bide retry " + run;
+  if (recorded != nullptr)
+    hint += "; or go on with the new code from before it: bide fork " + run + " --from " +
+            std::to_string(recorded->row.seq - 1) + " --latest";
+  w.member("hint", hint);
   return w.end_object().take();
 }
 

@@ -1,4 +1,5 @@
-// NonDeterminism: the recorded and the attempted entry side by side, and the ways out [J4, V3].
+// NonDeterminism: the recorded and the attempted entry side by side, what has probably happened, and the ways out
+// [J4, J9, V3].
 #pragma once
 
 #include <string>
@@ -14,8 +15,14 @@ struct Attempted {
   kernel::StepKind kind;
   const StepAsk& ask;
 };
-// recorded may be null: the journal has nothing there that fits.
-[[nodiscard]] std::string nondeterminism(RunId run, const Entry* recorded, const Attempted& attempted,
+struct Replayed {
+  RunId run;
+  std::string version;  // of the code that runs now
+  const Journal& journal;
+};
+// recorded may be null: the journal has nothing there that fits. {"code","message","version","recorded"?,"attempted",
+// "nearest"?,"guess"?,"hint"}: guess in words, such as: renamed? "fetch" is "get" now.
+[[nodiscard]] std::string nondeterminism(const Replayed& replayed, const Entry* recorded, const Attempted& attempted,
                                          std::string_view message);
 
 }  // namespace bide::flow

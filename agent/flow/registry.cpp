@@ -11,4 +11,9 @@ void Registry::add(NativeWorkflow workflow) {
   workflows_.push_back(std::move(workflow));
 }
 
+void Registry::add_task(const std::string& name, TaskFn function) {
+  if (!tasks_.emplace(name, std::move(function)).second)
+    throw ConfigFault("task function " + name + " is registered twice");
+}
+
 }  // namespace bide::flow

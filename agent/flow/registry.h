@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/flow/context.h"
+#include "agent/flow/undo.h"
 
 namespace bide::flow {
 
@@ -16,17 +17,28 @@ struct NativeWorkflow {
   std::vector<std::string> accepts;  // older versions whose runs this code can go on with [K1]
   int max_running = 0;               // 0: no limit
   bool allow_default_approved = false;
-  std::function<std::string(Context&)> run;  // returns the run's result, JSON
+  std::optional<DurationMs> run_deadline;      // X5
+  std::optional<DurationMs> attempt_deadline;  // X5
+  kernel::Usage budget;                        // J7: numbers by name that its runs may spend
+  Compensations compensations;                 // by the names that steps give [E6]
+  std::function<std::string(Context&)> run;    // returns the run's result, JSON
 };
+
+// A function that any worker of this process may do for a run: its request, JSON, to its result, JSON [K8].
+using TaskFn = std::function<std::string(const std::string& request, const EffectInfo& info)>;
 
 class Registry {
  public:
   // Throws ConfigFault for a name and version that are there already.
   void add(NativeWorkflow workflow);
+  // Throws ConfigFault for a name that is there already.
+  void add_task(const std::string& name, TaskFn function);
   [[nodiscard]] const std::vector<NativeWorkflow>& all() const { return workflows_; }
+  [[nodiscard]] const std::map<std::string, TaskFn>& tasks() const { return tasks_; }
 
  private:
   std::vector<NativeWorkflow> workflows_;
+  std::map<std::string, TaskFn> tasks_;
 };
 
 }  // namespace bide::flow

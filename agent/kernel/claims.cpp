@@ -180,7 +180,7 @@ bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view r
   return true;
 }
 
-bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now) {
+bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now, Ripples* ripples) {
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, epoch = epoch + 1, run_at = ?4 "
@@ -191,11 +191,11 @@ bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now) {
   append_event(tx, now, "run.abandoned", fence.run, StepId(),
                json::Writer().begin_object().member("epoch", fence.epoch).end_object().text());
   const auto row = read_run(tx, fence.run);
-  if (row && row->cancel_requested_at) end_cancelled(tx, fence.run, now);
+  if (row && row->cancel_requested_at) (void)end_flagged(tx, fence.run, now, ripples);
   return true;
 }
 
-Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now) {
+Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now, Ripples* ripples) {
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = 'queued', owner = NULL, lease_until = NULL, recoveries = recoveries + 1, "
@@ -205,19 +205,27 @@ Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now) {
   if (changed != 1) return Recovered::not_orphan;
   append_event(tx, now, "run.recovered", run, StepId());
   const auto row = read_run(tx, run);
-  if (row->cancel_requested_at) {
-    end_cancelled(tx, run, now);
+  if (row->recoveries < limits::kCrashLoop) {
+    if (row->cancel_requested_at) (void)end_flagged(tx, run, now, ripples);
     return Recovered::queued;
   }
-  if (row->recoveries < limits::kCrashLoop) return Recovered::queued;
-  fail_queued(tx, run,
-              json::Writer()
-                  .begin_object()
-                  .member("code", "CrashLoop")
-                  .member("message", "10 attempts in a row ended with the process, without progress")
-                  .end_object()
-                  .text(),
-              now);
+  const std::string error = json::Writer()
+                                .begin_object()
+                                .member("code", "CrashLoop")
+                                .member("message", "10 attempts in a row ended with the process, without progress")
+                                .end_object()
+                                .take();
+  // E6: its code is given up, what it did is taken back; ten deaths over that too, and it ends as it is.
+  if (!row->error && !row->cancel_requested_at && has_compensations(tx, run)) {
+    db::Query(tx, "UPDATE runs SET error = ?2, recoveries = 0 WHERE id = ?1").bind(run, error).run();
+    append_event(tx, now, "run.ending", run, StepId());
+    return Recovered::crash_loop;
+  }
+  if (row->cancel_requested_at) {
+    end_cancelled(tx, run, now, ripples);
+  } else {
+    fail_queued(tx, run, row->error.value_or(error), now, ripples);
+  }
   return Recovered::crash_loop;
 }
 

@@ -45,12 +45,12 @@ using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
 
 // K3, X1: an attempt that did not end when told. epoch + 1; queued, or ended if it was cancelled: its open steps are
 // put in doubt (non_idempotent and started) or cancelled.
-[[nodiscard]] bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now);
+[[nodiscard]] bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now, Ripples* ripples = nullptr);
 
 // W4: a running run that nobody drives → queued, event run.recovered, recoveries + 1; the 10th fails it with
 // CrashLoop [K6].
 enum class Recovered { queued, crash_loop, not_orphan };
-[[nodiscard]] Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now);
+[[nodiscard]] Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now, Ripples* ripples = nullptr);
 
 struct RunningRow {
   RunId run;

@@ -4,6 +4,8 @@
 
 #include "agent/base/json.h"
 #include "agent/base/planted.h"
+#include "agent/kernel/children.h"
+#include "agent/kernel/continue.h"
 #include "agent/kernel/events.h"
 
 namespace bide::kernel {
@@ -23,6 +25,11 @@ struct Outlook {
 
 Outlook look_at(db::ReadTx& tx, const Awaited& awaited, TimeMs now) {
   Outlook outlook;
+  for (const StepId task : awaited.tasks) {
+    db::Query q(tx, "SELECT 1 FROM steps WHERE id = ? AND status IN ('pending', 'started')");
+    q.bind(task);
+    if (!q.next()) outlook.settled = true;
+  }
   for (const WaitId wait : awaited.waits) {
     db::Query q(tx, "SELECT status, kind, resolve_by FROM waits WHERE id = ?");
     q.bind(wait);
@@ -44,6 +51,12 @@ Outlook look_at(db::ReadTx& tx, const Awaited& awaited, TimeMs now) {
   return outlook;
 }
 
+std::string outcome_payload(const char* member, std::string_view raw) {
+  return json::Writer().begin_object().member_raw(member, raw).end_object().take();
+}
+
+}  // namespace
+
 void close_open_steps(db::Tx& tx, RunId run, TimeMs now) {
   db::Query(tx,
             "UPDATE steps SET updated_at = ?2, status = CASE WHEN status = 'started' AND effect = 'non_idempotent' AND "
@@ -53,19 +66,13 @@ void close_open_steps(db::Tx& tx, RunId run, TimeMs now) {
       .run();
 }
 
-std::string outcome_payload(const char* member, std::string_view raw) {
-  return json::Writer().begin_object().member_raw(member, raw).end_object().take();
-}
-
-}  // namespace
-
-SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaited, TimeMs now) {
+SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaited, TimeMs now, bool undoing) {
   db::Query q(
       tx,
       "SELECT cancel_requested_at, error FROM runs WHERE id = ? AND status = 'running' AND epoch = ? AND owner = ?");
   q.bind(fence.run, fence.epoch, fence.owner);
   if (!q.next()) return LeaseLost{};
-  if (!q.null(0) || !q.null(1)) return GoOn{};
+  if (!undoing && (!q.null(0) || !q.null(1))) return GoOn{};
   const Outlook outlook = look_at(tx, awaited, now);
   if (outlook.settled && !BIDE_PLANTED(answer_dropped_before_wait)) return GoOn{};
   const auto at = BIDE_PLANTED(timer_not_armed) ? std::nullopt : outlook.wakes_at;
@@ -109,7 +116,7 @@ bool record_error(db::Tx& tx, const Fence& fence, std::string_view error, TimeMs
   return true;
 }
 
-Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs now) {
+Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs now, Ripples* ripples) {
   std::optional<std::string> error = finish.error;
   bool cancelled = false;
   {
@@ -121,34 +128,44 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
     cancelled = !q.null(0) && !BIDE_PLANTED(cancel_forgotten);
     if (!q.null(1)) error = q.text(1);  // the first end that was written stays
   }
-  cancel_waits(tx, fence.run, now);
-  close_open_steps(tx, fence.run, now);
   const RunStatus to = cancelled ? RunStatus::cancelled : error ? RunStatus::failed : RunStatus::completed;
   const bool done = to == RunStatus::completed;
+  const bool undoing = !done && has_compensations(tx, fence.run);
+  if (!undoing || !undo_began(tx, fence.run)) {  // what ~undo waits for stays
+    cancel_waits(tx, fence.run, now);
+    close_open_steps(tx, fence.run, now);
+    if (!done) end_children(tx, fence.run, now, ripples);
+  }
+  if (undoing) {
+    if (!cancelled) (void)record_error(tx, fence, *error, now);
+    return Finished::compensate;
+  }
+  std::string result = finish.result.value_or("null");
+  if (done && finish.continue_as_new) result = continue_run(tx, fence.run, *finish.continue_as_new, now, ripples);
   const int changed =
       db::Query(
           tx,
           "UPDATE runs SET status = ?2, owner = NULL, lease_until = NULL, reason = NULL, result = ?3, error = ?4, "
           "finished_at = ?5, redrive_at = NULL, redrive_delay = NULL WHERE id = ?1 AND status = 'running'")
-          .bind(fence.run, to, done ? std::optional(finish.result.value_or("null")) : std::nullopt,
+          .bind(fence.run, to, done ? std::optional(result) : std::nullopt,
                 to == RunStatus::failed ? error : std::nullopt, now)
           .run();
   if (changed != 1) throw Bug("finish_run: the row changed under the writer");
   if (done) {
     append_event(tx, now, "run.completed", fence.run, StepId());
-    return Finished::completed;
-  }
-  if (to == RunStatus::failed) {
+  } else if (to == RunStatus::failed) {
     append_event(tx, now, "run.failed", fence.run, StepId(), outcome_payload("error", *error));
-    return Finished::failed;
+  } else {
+    append_event(tx, now, "run.cancelled", fence.run, StepId());
   }
-  append_event(tx, now, "run.cancelled", fence.run, StepId());
-  return Finished::cancelled;
+  tell_parent(tx, fence.run, now, ripples);
+  return done ? Finished::completed : to == RunStatus::failed ? Finished::failed : Finished::cancelled;
 }
 
-void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now) {
+void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now, Ripples* ripples) {
   cancel_waits(tx, run, now);
   close_open_steps(tx, run, now);
+  end_children(tx, run, now, ripples);
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = 'failed', error = ?2, finished_at = ?3, reason = NULL, redrive_at = NULL, "
@@ -157,6 +174,7 @@ void fail_queued(db::Tx& tx, RunId run, std::string_view error, TimeMs now) {
           .run();
   if (changed != 1) throw Bug("fail_queued: the run was not queued");
   append_event(tx, now, "run.failed", run, StepId(), outcome_payload("error", error));
+  tell_parent(tx, run, now, ripples);
 }
 
 int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
@@ -167,9 +185,9 @@ int cancel_waits(db::Tx& tx, RunId run, TimeMs now) {
       .run();
 }
 
-void end_cancelled(db::Tx& tx, RunId run, TimeMs now) {
-  cancel_waits(tx, run, now);
-  close_open_steps(tx, run, now);
+namespace {
+
+void end_cancelled_alone(db::Tx& tx, RunId run, TimeMs now, Ripples* ripples) {
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = 'cancelled', owner = NULL, finished_at = ?2, reason = NULL, error = NULL, "
@@ -179,12 +197,10 @@ void end_cancelled(db::Tx& tx, RunId run, TimeMs now) {
           .run();
   if (changed != 1) throw Bug("end_cancelled: the run was neither queued nor waiting");
   append_event(tx, now, "run.cancelled", run, StepId());
+  tell_parent(tx, run, now, ripples);
 }
 
-CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now) {
-  const auto row = read_run(tx, run);
-  if (!row) return NoSuchRun{};
-  if (terminal(row->status)) return AlreadyEnded{row->status};
+void ask_cancel(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now) {
   json::Writer w;
   w.begin_object().member("by", std::string(by)).member("reason", std::string(reason)).end_object();
   append_event(tx, now, "control.cancel", run, StepId(), w.text());
@@ -194,10 +210,76 @@ CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string
             "paused_at = NULL, run_at = CASE status WHEN 'running' THEN run_at ELSE ?2 END WHERE id = ?1")
       .bind(run, now, reason)
       .run();
+  if (!undo_began(tx, run)) cancel_waits(tx, run, now);
+}
+
+}  // namespace
+
+void end_cancelled(db::Tx& tx, RunId run, TimeMs now, Ripples* ripples) {
   cancel_waits(tx, run, now);
+  close_open_steps(tx, run, now);
+  end_children(tx, run, now, ripples);
+  end_cancelled_alone(tx, run, now, ripples);
+}
+
+namespace {
+
+// What would be taken back now, if the operator had not said otherwise.
+std::vector<Compensation> skip_compensations(db::Tx& tx, RunId run) {
+  auto left = open_compensations(tx, run);
+  db::Query(tx, "UPDATE runs SET skip_compensation = 1 WHERE id = ?").bind(run).run();
+  return left;
+}
+
+}  // namespace
+
+bool end_flagged(db::Tx& tx, RunId run, TimeMs now, Ripples* ripples) {
+  if (!has_compensations(tx, run)) {
+    end_cancelled(tx, run, now, ripples);
+    return true;
+  }
+  // E6: its code is not entered again. Whatever ~undo waits for is left as it is.
+  if (!undo_began(tx, run)) {
+    cancel_waits(tx, run, now);
+    close_open_steps(tx, run, now);
+    end_children(tx, run, now, ripples);
+  }
+  (void)wake_run(tx, run, now);
+  if (ripples != nullptr) ripples->queued = true;
+  return false;
+}
+
+CancelOutcome cancel_run(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now,
+                         Ripples* ripples) {
+  return cancel_run(tx, run, CancelAsk{std::string(by), std::string(reason), false}, now, ripples);
+}
+
+CancelOutcome cancel_run(db::Tx& tx, RunId run, const CancelAsk& ask, TimeMs now, Ripples* ripples) {
+  const auto row = read_run(tx, run);
+  if (!row) return NoSuchRun{};
+  if (terminal(row->status)) return AlreadyEnded{row->status};
+  ask_cancel(tx, run, ask.by, ask.reason, now);
+  CancelEnded ended;
+  if (ask.without_compensation) ended.left = skip_compensations(tx, run);
   if (row->status == RunStatus::running) return CancelTold{};
-  end_cancelled(tx, run, now);
-  return CancelEnded{};
+  if (!end_flagged(tx, run, now, ripples)) return CancelCompensates{};
+  return ended;
+}
+
+void cancel_alone(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now, Ripples* ripples) {
+  const auto row = read_run(tx, run);
+  if (!row || terminal(row->status)) return;
+  ask_cancel(tx, run, by, reason, now);
+  if (row->status == RunStatus::running) {
+    if (ripples != nullptr) ripples->told.push_back(run);
+    return;
+  }
+  if (has_compensations(tx, run)) {
+    (void)end_flagged(tx, run, now, ripples);
+    return;
+  }
+  close_open_steps(tx, run, now);
+  end_cancelled_alone(tx, run, now, ripples);
 }
 
 }  // namespace bide::kernel

@@ -199,6 +199,12 @@ void explain_queued(Explanation& e, const Known& known, const ExplainFacts& fact
     return say(e, "paused", "It was paused at " + format_time(*known.run.paused_at) + ".",
                "bide resume " + number(e.run));
   }
+  if (known.run.cancel_requested_at) {  // what can end at once has ended: this one has something to take back
+    return say(e, "compensating",
+               "It was cancelled; what its steps did is taken back by its next attempt, then it ends." +
+                   (known.run.reason ? " (" + *known.run.reason + ")" : std::string()),
+               "bide cancel " + number(e.run) + " --without-compensation");
+  }
   if (known.run.reason) return explain_reason(e, known, *known.run.reason);
   if (known.run.run_at > now) return explain_later(e, known);
   if (facts.clock_held) {
@@ -292,6 +298,13 @@ std::optional<Explanation> explain_run(db::ReadTx& tx, RunId run, const ExplainF
     explain_queued(e, known, facts, now);
   } else if (const WaitingOn* wait = most_telling(e.waiting_on)) {
     explain_wait(e, *wait);
+  } else if (const auto task = std::find_if(known.open_steps.begin(), known.open_steps.end(),
+                                            [](const OpenStep& s) { return s.kind == StepKind::task; });
+             task != known.open_steps.end()) {
+    say(e, "waits_for_task",
+        "It waits for a worker that " + std::string(task->status == StepStatus::started ? "has begun " : "is to do ") +
+            quoted(task->name) + ".",
+        "bide journal " + number(e.run));
   } else {
     say(e, "stalled",
         "It waits, but for nothing that could wake it; the agent's check finds such runs and drives them again.",

@@ -9,6 +9,7 @@
 #include "agent/kernel/audit.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/first_of.h"
 #include "agent/kernel/schema_check.h"
 
 namespace bide::kernel {
@@ -53,7 +54,7 @@ Problem already(const WaitRow& wait) {
   if (wait.status == WaitStatus::expired) {
     p = problem("wait_expired", "The wait expired" + when + "; the answer came after it.");
   } else if (wait.status == WaitStatus::cancelled) {
-    p = problem("wait_cancelled", "The wait was cancelled" + when + " with its run.");
+    p = problem("wait_cancelled", "The wait was closed" + when + ": its run ended, or another wait of its group won.");
   } else {
     p = problem("wait_decided",
                 wait.resolved_by.value_or("somebody") + " decided it" + when + ": " + stored(wait) + ".");
@@ -138,7 +139,7 @@ std::string approval_resolution(db::ReadTx& tx, const WaitRow& wait, const Decis
 }
 
 // E4: the abort settles step and run in this transaction; ran and run are carried out by the attempt that reads them.
-bool abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now) {
+bool abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now, Ripples* ripples) {
   static constexpr std::string_view kError =
       R"({"code":"ReconcileAborted","message":"A person answered the question of a step in doubt with abort."})";
   const int changed = db::Query(tx,
@@ -148,7 +149,7 @@ bool abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now)
                           .run();
   if (changed != 1) throw Bug("abort_run: the step was not in doubt");
   append_event(tx, now, "step.failed", wait.run, wait.step);
-  const auto outcome = cancel_run(tx, wait.run, by.name, "ReconcileAborted", now);
+  const auto outcome = cancel_run(tx, wait.run, by.name, "ReconcileAborted", now, ripples);
   return std::holds_alternative<CancelTold>(outcome);
 }
 
@@ -174,6 +175,7 @@ void store_resolution(db::Tx& tx, WaitId wait, std::string_view resolution, cons
           .run();
   if (changed != 1) throw Bug("store_resolution: the wait was not pending");
   const auto row = read_wait(tx, wait);
+  close_siblings(tx, *row, now);
   append_event(tx, now, "wait.resolved", row->run, row->step,
                json::Writer()
                    .begin_object()
@@ -204,9 +206,11 @@ ResolveOutcome judge_wait(db::Tx& tx, WaitId id, const Decision& decision, const
     }
     return refuse(already(wait));
   }
-  if (wait.resolve_by && *wait.resolve_by <= now && !BIDE_PLANTED(late_answer_taken)) {
-    return refuse(problem("wait_expired",
-                          "The wait's deadline was " + format_time(*wait.resolve_by) + "; the answer came after it."));
+  std::optional<TimeMs> deadline = group_deadline(tx, wait.step);
+  if (!deadline || (wait.resolve_by && *wait.resolve_by < *deadline)) deadline = wait.resolve_by;
+  if (deadline && *deadline <= now && !BIDE_PLANTED(late_answer_taken)) {
+    return refuse(
+        problem("wait_expired", "The wait's deadline was " + format_time(*deadline) + "; the answer came after it."));
   }
   if (decision.if_match && *decision.if_match != wait.digest) {
     return refuse(
@@ -248,7 +252,7 @@ ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& 
   resolved.wait = *read_wait(tx, wait.id);
   if (wait.kind == WaitKind::reconcile && stored(resolved.wait) == "abort") {
     resolved.run_cancelled = true;
-    resolved.woke = abort_run(tx, wait, by, now) ? Woke::ring_attempt : Woke::ended;
+    resolved.woke = abort_run(tx, wait, by, now, &resolved.ripples) ? Woke::ring_attempt : Woke::ended;
     return resolved;
   }
   resolved.woke = BIDE_PLANTED(decision_wakes_nobody) ? Woke::ended : wake_run(tx, wait.run, now);

@@ -1,5 +1,8 @@
 // X3: an operator's retry of a failed run.
+#include <algorithm>
+
 #include "agent/base/json.h"
+#include "agent/kernel/children.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/waits.h"
@@ -7,66 +10,159 @@
 namespace bide::kernel {
 namespace {
 
-// A wait that was closed by the run's end is asked anew: same question, no deadline that has passed already.
-void reopen_wait(db::Tx& tx, RunId run, StepId step, TimeMs now) {
-  const auto last = latest_wait(tx, step);
-  if (!last || last->status != WaitStatus::cancelled)
-    return;  // an answer that nobody has read yet is not asked for again
-  const WaitId id(tx.next_id(db::Counter::waits));
-  std::optional<TimeMs> deadline;
-  if (last->resolve_by)
-    deadline = last->kind == WaitKind::timer ? *last->resolve_by : now + (*last->resolve_by - last->created_at);
-  db::Query(tx,
-            "INSERT INTO waits (id, run_id, step_id, kind, name, status, payload, digest, resolve_by, created_at) "
-            "VALUES (?,?,?,?,?,'pending',?,?,?,?)")
-      .bind(id, run, step, last->kind, last->name, last->payload, db::Blob{last->digest}, deadline, now)
-      .run();
-  append_event(tx, now, "wait.created", run, step,
-               json::Writer().begin_object().member("wait", id.value).end_object().text());
+bool reopen(db::Tx& tx, RunId run, std::string_view by, TimeMs now, Ripples* ripples);
+
+struct Closed {
+  StepId id;
+  StepKind kind = StepKind::step;
+  StepStatus status = StepStatus::cancelled;
+};
+
+// The failed step whose error ended the run, those that failed after it, and those that were cancelled by it. A failure
+// that the code had taken and gone on from stays: it is replayed [J3].
+std::vector<Closed> to_open(db::ReadTx& tx, const RunRow& run) {
+  const std::string error = run.error.value_or("{}");
+  const auto same = [&](const std::string& other) {
+    return json::string_member(other, "code") == json::string_member(error, "code") &&
+           json::string_member(other, "message") == json::string_member(error, "message");
+  };
+  std::vector<Closed> open;
+  std::vector<Closed> failed;  // the latest first
+  bool found = false;
+  {
+    db::Query q(tx,
+                "SELECT id, kind, error FROM steps WHERE run_id = ? AND status = 'failed' ORDER BY settled_no DESC, id "
+                "DESC");
+    q.bind(run.id);
+    while (q.next() && !found) {
+      failed.push_back({StepId(q.integer(0)), step_kind_from(q.text(1)).value(), StepStatus::failed});
+      found = same(q.text(2));
+    }
+  }
+  if (found) open = std::move(failed);
+  db::Query q(tx, "SELECT id, kind FROM steps WHERE run_id = ? AND status = 'cancelled' ORDER BY seq");
+  q.bind(run.id);
+  while (q.next()) open.push_back({StepId(q.integer(0)), step_kind_from(q.text(1)).value(), StepStatus::cancelled});
+  return open;
 }
 
-}  // namespace
-
-RetryOutcome retry_run(db::Tx& tx, RunId run, std::string_view by, TimeMs now) {
-  const auto row = read_run(tx, run);
-  if (!row) return problem("run_not_found", "There is no run " + std::to_string(run.value) + ".", "bide runs");
-  if (row->status != RunStatus::failed) {
-    return problem("not_failed", "Only a failed run is retried; this one is " + std::string(to_text(row->status)) + ".",
-                   "bide explain " + std::to_string(run.value));
-  }
-  std::vector<StepId> waits;
+// Waits that were closed by the run's end are asked anew: the same question, no deadline that has passed already.
+void reopen_waits(db::Tx& tx, RunId run, StepId step, TimeMs now) {
+  std::vector<WaitRow> closed;  // of a group: several, one a name
   {
-    db::Query q(
-        tx,
-        "SELECT id FROM steps WHERE run_id = ? AND status = 'cancelled' AND kind NOT IN ('step', 'task') ORDER BY seq");
-    q.bind(run);
-    while (q.next()) waits.push_back(StepId(q.integer(0)));
+    std::vector<WaitId> ids;
+    db::Query q(tx, "SELECT max(id) FROM waits WHERE step_id = ? GROUP BY name ORDER BY min(id)");
+    q.bind(step);
+    while (q.next()) ids.push_back(WaitId(q.integer(0)));
+    for (const WaitId id : ids) closed.push_back(read_wait(tx, id).value());
   }
-  for (const StepId step : waits) {
-    db::Query(
-        tx, "UPDATE steps SET status = 'started', error = NULL, updated_at = ?2 WHERE id = ?1 AND status = 'cancelled'")
-        .bind(step, now)
+  // An answer that nobody has read yet is not asked for again.
+  if (!std::all_of(closed.begin(), closed.end(), [](const auto& w) { return w.status == WaitStatus::cancelled; }))
+    return;
+  for (const WaitRow& wait : closed) {
+    std::optional<TimeMs> deadline = wait.resolve_by;
+    if (deadline && wait.kind != WaitKind::timer) deadline = now + (*deadline - wait.created_at);
+    (void)add_wait(tx, run, step, wait.kind, wait.name, wait.payload, deadline, now);
+  }
+}
+
+// A failed child is retried with its parent; one that cannot be is begun anew. One that could not be started is left to
+// the attempt, which looks for its workflow again.
+void reopen_child(db::Tx& tx, RunId run, StepId step, std::string_view by, TimeMs now, Ripples* ripples) {
+  RunId child;
+  {
+    db::Query q(tx, "SELECT id FROM runs WHERE parent_step_id = ? ORDER BY id DESC LIMIT 1");
+    q.bind(step);
+    if (q.next()) child = RunId(q.integer(0));
+  }
+  if (!child.valid()) return;
+  if (!reopen(tx, child, by, now, ripples)) {
+    (void)restart_child(tx, run, step, now);
+    return;
+  }
+  const auto last = latest_wait(tx, step).value();
+  (void)add_wait(tx, run, step, WaitKind::child, last.name, last.payload, std::nullopt, now);
+}
+
+void open_step(db::Tx& tx, RunId run, const Closed& step, std::string_view by, TimeMs now, Ripples* ripples) {
+  if (step.kind == StepKind::step || step.kind == StepKind::task) {
+    db::Query(tx,
+              "UPDATE steps SET status = 'pending', not_before = ?2, failures = 0, error = NULL, settled_no = NULL, "
+              "updated_at = ?2 WHERE id = ?1 AND status IN ('failed', 'cancelled')")
+        .bind(step.id, now)
         .run();
-    reopen_wait(tx, run, step, now);
+    return;
   }
   db::Query(tx,
-            "UPDATE steps SET status = 'pending', not_before = ?2, failures = 0, error = NULL, settled_no = NULL, "
-            "updated_at = ?2 "
-            "WHERE run_id = ?1 AND status IN ('failed', 'cancelled') AND kind IN ('step', 'task')")
-      .bind(run, now)
+            "UPDATE steps SET status = 'started', error = NULL, settled_no = NULL, updated_at = ?2 WHERE id = ?1 AND "
+            "status IN ('failed', 'cancelled')")
+      .bind(step.id, now)
       .run();
+  if (step.kind == StepKind::child) {
+    reopen_child(tx, run, step.id, by, now, ripples);
+  } else {
+    reopen_waits(tx, run, step.id, now);
+  }
+}
+
+std::optional<Problem> refused(db::ReadTx& tx, const RunRow& run) {
+  const std::string number = std::to_string(run.id.value);
+  if (run.status != RunStatus::failed) {
+    return problem("not_failed", "Only a failed run is retried; this one is " + std::string(to_text(run.status)) + ".",
+                   "bide explain " + number);
+  }
+  if (undo_began(tx, run.id)) {
+    return problem("compensated", "What the run did was taken back, or that was begun: it cannot go on from there.",
+                   "bide fork " + number + " --from 0");
+  }
+  const std::string code = json::string_member(run.error.value_or("{}"), "code").value_or("");
+  if (code == "Denied" || code == "ChangesRequested" || code == "Expired") {
+    return problem("decided", "A decision ended the run (" + code + "), and that stands; a fork asks anew.",
+                   "bide journal " + number);
+  }
+  return std::nullopt;
+}
+
+// False: it cannot be retried.
+bool reopen(db::Tx& tx, RunId run, std::string_view by, TimeMs now, Ripples* ripples) {
+  const auto row = read_run(tx, run);
+  if (!row || refused(tx, *row)) return false;
+  for (const Closed& step : to_open(tx, *row)) open_step(tx, run, step, by, now, ripples);
   // A step in doubt is asked about again: back to started, so that E1 decides.
   db::Query(tx, "UPDATE steps SET status = 'started', updated_at = ?2 WHERE run_id = ?1 AND status = 'needs_reconcile'")
       .bind(run, now)
       .run();
-  db::Query(tx,
-            "UPDATE runs SET status = 'queued', error = NULL, reason = NULL, run_at = ?2, finished_at = NULL, "
-            "recoveries = 0, "
-            "open_steps_again = 0 WHERE id = ?1 AND status = 'failed'")
+  db::Query(
+      tx,
+      "UPDATE runs SET status = 'queued', error = NULL, reason = NULL, run_at = ?2, finished_at = NULL, recoveries "
+      "= 0, open_steps_again = 0, deadline_at = ?2 + (deadline_at - created_at) WHERE id = ?1 AND status = "
+      "'failed'")
       .bind(run, now)
       .run();
   append_event(tx, now, "control.retry", run, StepId(),
                json::Writer().begin_object().member("by", std::string(by)).end_object().text());
+  if (ripples != nullptr) ripples->queued = true;
+  return true;
+}
+
+bool parent_told(db::ReadTx& tx, RunId run) {
+  db::Query q(tx,
+              "SELECT 1 FROM runs r JOIN steps s ON s.id = r.parent_step_id WHERE r.id = ? AND s.status IN "
+              "('completed', 'failed', 'cancelled')");
+  return q.bind(run).next();
+}
+
+}  // namespace
+
+RetryOutcome retry_run(db::Tx& tx, RunId run, std::string_view by, TimeMs now, Ripples* ripples) {
+  const auto row = read_run(tx, run);
+  if (!row) return problem("run_not_found", "There is no run " + std::to_string(run.value) + ".", "bide runs");
+  if (auto problem = refused(tx, *row)) return *problem;
+  if (parent_told(tx, run)) {
+    return problem("parent_told", "The run that started it knows how it ended; retry that one, and this goes with it.",
+                   "bide explain " + std::to_string(run.value));
+  }
+  (void)reopen(tx, run, by, now, ripples);
   return RunRetried{};
 }
 

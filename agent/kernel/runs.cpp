@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
+#include "agent/base/limits.h"
 #include "agent/kernel/events.h"
 
 namespace bide::kernel {
@@ -117,8 +118,9 @@ std::vector<RunRow> list_runs(db::ReadTx& tx, const RunFilter& filter) {
 
 StartOutcome start_run(db::Tx& tx, const StartRun& start, TimeMs now) {
   std::optional<std::string> start_key;
-  if (start.key) {
-    start_key = "u:" + *start.key;
+  if (start.key) start_key = "u:" + *start.key;
+  if (start.parent) start_key = "c:" + start.parent->key;
+  if (start_key) {
     db::Query q(tx, "SELECT id, input FROM runs WHERE workflow_id = ? AND start_key = ?");
     q.bind(start.workflow, *start_key);
     if (q.next()) {
@@ -130,9 +132,11 @@ StartOutcome start_run(db::Tx& tx, const StartRun& start, TimeMs now) {
   db::Query(
       tx,
       "INSERT INTO runs (uid, workflow_id, workflow_version_id, mission, created_by, start_key, status, priority, "
-      "run_at, input, labels, created_at) VALUES (?,?,?,?,?,?,'queued',?,?,?,?,?)")
+      "run_at, input, labels, created_at, parent_step_id, deadline_at) VALUES (?,?,?,?,?,?,'queued',?,?,?,?,?,?,?)")
       .bind(start.uid, start.workflow, start.version, start.mission, start.created_by, start_key, start.priority,
-            start.run_at.value_or(now), start.input, start.labels, now)
+            start.run_at.value_or(now), start.input, start.labels, now,
+            start.parent ? std::optional(start.parent->step.value) : std::nullopt,
+            start.deadline ? std::optional(now + *start.deadline) : std::nullopt)
       .run();
   const RunId run(tx.last_insert_id());
   append_event(tx, now, "run.created", run, StepId(),
@@ -164,6 +168,21 @@ std::optional<TimeMs> next_due(db::ReadTx& tx) {
   take(db::Query(
       tx, "SELECT min(resolve_by) FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer'"));
   take(db::Query(tx, "SELECT min(redrive_at) FROM runs WHERE redrive_at IS NOT NULL"));
+  take(db::Query(tx, "SELECT min(lease_until) FROM steps WHERE status = 'started' AND lease_until IS NOT NULL"));
+  {
+    // The first that nobody has offered again yet: the backoff of the others is redrive_at [W6].
+    db::Query q(
+        tx,
+        "SELECT s.not_before + ? FROM steps s INDEXED BY steps_undispatched CROSS JOIN runs r WHERE r.id = s.run_id "
+        "AND s.not_before >= 0 AND s.status = 'pending' "
+        "AND s.kind = 'task' AND r.redrive_at IS NULL AND r.status IN ('waiting', 'queued') AND r.paused_at IS "
+        "NULL AND r.cancel_requested_at IS NULL AND r.error IS NULL ORDER BY s.not_before, s.id LIMIT 1");
+    q.bind(limits::kTaskRelayMs);
+    take(std::move(q));
+  }
+  take(db::Query(tx,
+                 "SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND error IS "
+                 "NULL AND cancel_requested_at IS NULL"));
   return due;
 }
 

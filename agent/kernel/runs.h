@@ -66,6 +66,19 @@ struct RunFilter {
 // Newest first.
 [[nodiscard]] std::vector<RunRow> list_runs(db::ReadTx& tx, const RunFilter& filter);
 
+// Other runs that a transition touched: whom the caller rings after the commit. What nobody rings for is found by its
+// durable twin (a queued row, the cancel flag), later.
+struct Ripples {
+  std::vector<RunId> changed;  // driven, and something of theirs is settled: they look again
+  std::vector<RunId> told;     // driven, and cancelled: X1's time runs
+  bool queued = false;         // something is due
+};
+
+struct ParentLink {
+  StepId step;
+  std::string key;  // of that step [J6]
+};
+
 struct StartRun {
   WorkflowId workflow;
   VersionId version;
@@ -77,6 +90,8 @@ struct StartRun {
   std::int64_t priority = 0;
   std::optional<TimeMs> run_at;  // absent: now
   std::string labels = "{}";
+  std::optional<ParentLink> parent;    // a child [A11]; `key` is absent then
+  std::optional<DurationMs> deadline;  // from now on [X5]
 };
 struct RunStarted {
   RunId run;

@@ -3,6 +3,7 @@
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
 #include "agent/base/planted.h"
+#include "agent/kernel/continue.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/judge.h"
 
@@ -18,7 +19,8 @@ std::optional<OpenSignalWait> open_wait_for(db::ReadTx& tx, RunId run, std::stri
   db::Query q(
       tx,
       "SELECT id, step_id FROM waits WHERE run_id = ?1 AND name = ?2 AND kind = 'signal' AND status = 'pending' "
-      "AND (resolve_by IS NULL OR resolve_by > ?3) ORDER BY id LIMIT 1");
+      "AND (resolve_by IS NULL OR resolve_by > ?3) AND NOT EXISTS (SELECT 1 FROM waits t WHERE t.step_id = "
+      "waits.step_id AND t.status = 'pending' AND t.kind = 'timer' AND t.resolve_by <= ?3) ORDER BY id LIMIT 1");
   q.bind(run, name, now);
   if (!q.next()) return std::nullopt;
   return OpenSignalWait{WaitId(q.integer(0)), StepId(q.integer(1))};
@@ -47,8 +49,13 @@ SignalOutcome send_signal(db::Tx& tx, RunId run, std::string_view name, std::str
   if (!row) return problem("run_not_found", "There is no run " + std::to_string(run.value) + ".", "bide runs");
   if (auto same = repeated(tx, run, name, payload, dedupe_key)) return *same;
   if (terminal(row->status)) {
-    return problem("run_ended",
-                   "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
+    Problem ended = problem(
+        "run_ended", "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
+    if (const auto next = continued_as(tx, run)) {
+      ended.hint = "bide signal " + std::to_string(next->value) + " " + std::string(name);
+      ended.extra = "\"continued_as\":" + std::to_string(next->value);
+    }
+    return ended;
   }
   {
     db::Query q(tx, "SELECT count(*) FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL");

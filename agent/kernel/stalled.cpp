@@ -6,11 +6,18 @@
 namespace bide::kernel {
 namespace {
 
+// Whoever does it wakes the run; the relay of tasks sees to it that somebody does [W6].
+bool open_task(db::ReadTx& tx, RunId run) {
+  db::Query q(tx,
+              "SELECT 1 FROM steps WHERE run_id = ? AND kind = 'task' AND status IN ('pending', 'started') LIMIT 1");
+  return q.bind(run).next();
+}
+
 // A timer moves its run through run_at, and only while that is queued: a waiting run needs a wait that somebody else
 // settles, or that expires [A12].
 bool will_be_woken(db::ReadTx& tx, RunId run) {
   db::Query q(tx, "SELECT 1 FROM waits WHERE run_id = ? AND status = 'pending' AND kind <> 'timer' LIMIT 1");
-  return q.bind(run).next();
+  return q.bind(run).next() || open_task(tx, run);
 }
 
 bool is_stalled(db::ReadTx& tx, RunId run, std::string_view status, TimeMs run_at, const ClaimRules& rules, bool idle,
@@ -53,6 +60,7 @@ std::vector<RunId> due_redrives(db::ReadTx& tx, int limit, TimeMs now) {
 }
 
 bool redrive(db::Tx& tx, const ClaimRules& rules, RunId run, TimeMs now) {
+  if (open_task(tx, run)) return false;  // the mark is that of its tasks [W6]
   const auto row = read_run(tx, run);
   if (!row || !is_stalled(tx, run, to_text(row->status), row->run_at, rules, true, now)) {
     db::Query(tx, "UPDATE runs SET redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();

@@ -1,5 +1,7 @@
 #include "agent/kernel/steps.h"
 
+#include <map>
+
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
 #include "agent/base/planted.h"
@@ -11,7 +13,7 @@ namespace {
 
 #define BIDE_STEP_COLUMNS                                                                                          \
   "id, position, seq, kind, name, effect, status, executions, nonce, caller_hash, failures, retries, not_before, " \
-  "request, request_hash, assume, epoch, result, error, created_at, updated_at FROM steps "
+  "request, request_hash, assume, epoch, result, error, created_at, updated_at, usage, copied_from FROM steps "
 
 StepRow read_row(db::Query& q) {
   StepRow row;
@@ -36,6 +38,8 @@ StepRow read_row(db::Query& q) {
   row.error = q.maybe_text(18);
   row.created_at = q.integer(19);
   row.updated_at = q.integer(20);
+  row.usage = q.maybe_text(21);
+  row.copied_from = q.maybe_integer(22);
   return row;
 }
 
@@ -115,6 +119,17 @@ std::vector<StepRow> journal_page(db::ReadTx& tx, RunId run, std::int64_t after_
   return rows;
 }
 
+std::vector<std::pair<std::string, std::string>> run_state(db::ReadTx& tx, RunId run) {
+  std::map<std::string, std::string> latest;
+  db::Query q(
+      tx,
+      "SELECT json_extract(request, '$.state'), result FROM steps WHERE run_id = ? AND kind = 'value' AND "
+      "status = 'completed' AND request <> 'null' AND json_extract(request, '$.state') IS NOT NULL ORDER BY id");
+  q.bind(run);
+  while (q.next()) latest[q.text(0)] = q.text(1);
+  return {latest.begin(), latest.end()};
+}
+
 std::optional<StepRow> read_step(db::ReadTx& tx, StepId step) {
   db::Query q(tx, "SELECT " BIDE_STEP_COLUMNS "WHERE id = ?");
   q.bind(step);
@@ -148,6 +163,11 @@ IntentOutcome record_value(db::Tx& tx, const Fence& fence, const StepIntent& int
   if (reset_recoveries) reset_recoveries_of(tx, fence.run);
   const StepId id = new_step_id(tx);
   insert_step(tx, fence, id, intent, StepStatus::completed, result, std::nullopt, now);
+  if (const auto state = json::string_member(intent.request, "state")) {  // J10: readers see each change, in order
+    json::Writer w;
+    w.begin_object().member("name", *state).member_raw("value", result).end_object();
+    append_event(tx, now, "run.state", fence.run, id, w.text());
+  }
   return id;
 }
 

@@ -35,7 +35,11 @@ struct StepRow {
   std::optional<std::string> error;   // JSON: {"code","message",…}
   TimeMs created_at = 0;
   TimeMs updated_at = 0;
+  std::optional<std::string> usage;         // JSON: numbers by name [J7]
+  std::optional<std::int64_t> copied_from;  // X4
 };
+// J10: what a run has set of itself, the latest of each name: [name, JSON].
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> run_state(db::ReadTx& tx, RunId run);
 // The whole journal of a run in order of first appearance.
 [[nodiscard]] std::vector<StepRow> load_journal(db::ReadTx& tx, RunId run);
 // A part of it: entries after a seq.

@@ -5,6 +5,7 @@
 #include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
+#include "agent/kernel/first_of.h"
 #include "agent/kernel/judge.h"
 #include "agent/kernel/signals.h"
 
@@ -39,26 +40,6 @@ std::vector<WaitRow> read_all(db::Query& q) {
   return rows;
 }
 
-WaitId insert_wait(db::Tx& tx, RunId run, StepId step, WaitKind kind, std::string_view name, std::string_view payload,
-                   std::optional<TimeMs> resolve_by, TimeMs now) {
-  const WaitId id(tx.next_id(db::Counter::waits));
-  const std::string digest = sha256(json::canonical(payload));
-  db::Query(tx,
-            "INSERT INTO waits (id, run_id, step_id, kind, name, status, payload, digest, resolve_by, created_at) "
-            "VALUES (?,?,?,?,?,'pending',?,?,?,?)")
-      .bind(id, run, step, kind, name, payload, db::Blob{digest}, resolve_by, now)
-      .run();
-  append_event(tx, now, "wait.created", run, step,
-               json::Writer()
-                   .begin_object()
-                   .member("wait", id.value)
-                   .member("kind", std::string(to_text(kind)))
-                   .member("name", std::string(name))
-                   .end_object()
-                   .text());
-  return id;
-}
-
 // Early decisions of the name are judged by this wait, in the order in which they came; what does not fit is dropped
 // and audited [A9].
 bool judge_early(db::Tx& tx, RunId run, WaitId wait, std::string_view name, TimeMs now) {
@@ -88,6 +69,26 @@ bool judge_early(db::Tx& tx, RunId run, WaitId wait, std::string_view name, Time
 }
 
 }  // namespace
+
+WaitId add_wait(db::Tx& tx, RunId run, StepId step, WaitKind kind, std::string_view name, std::string_view payload,
+                std::optional<TimeMs> resolve_by, TimeMs now) {
+  const WaitId id(tx.next_id(db::Counter::waits));
+  const std::string digest = sha256(json::canonical(payload));
+  db::Query(tx,
+            "INSERT INTO waits (id, run_id, step_id, kind, name, status, payload, digest, resolve_by, created_at) "
+            "VALUES (?,?,?,?,?,'pending',?,?,?,?)")
+      .bind(id, run, step, kind, name, payload, db::Blob{digest}, resolve_by, now)
+      .run();
+  append_event(tx, now, "wait.created", run, step,
+               json::Writer()
+                   .begin_object()
+                   .member("wait", id.value)
+                   .member("kind", std::string(to_text(kind)))
+                   .member("name", std::string(name))
+                   .end_object()
+                   .text());
+  return id;
+}
 
 std::optional<WaitRow> read_wait(db::ReadTx& tx, WaitId wait) {
   db::Query q(tx, "SELECT " BIDE_WAIT_COLUMNS "WHERE id = ?");
@@ -131,21 +132,21 @@ std::vector<WaitRow> list_waits(db::ReadTx& tx, const WaitFilter& filter) {
   return read_all(q);
 }
 
+bool answered_early(db::Tx& tx, RunId run, StepId step, WaitId wait, WaitKind kind, std::string_view name, TimeMs now) {
+  if (kind == WaitKind::approval || kind == WaitKind::question) return judge_early(tx, run, wait, name, now);
+  if (kind != WaitKind::signal) return false;
+  const auto payload = consume_signal(tx, run, name, step);
+  if (payload) store_resolution(tx, wait, *payload, std::nullopt, now);
+  return payload.has_value();
+}
+
 OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool reset_recoveries, TimeMs now) {
   auto intent = write_intent(tx, fence, ask.intent, reset_recoveries, now);
   if (std::holds_alternative<LeaseLost>(intent)) return LeaseLost{};
   WaitOpened opened;
   opened.step = std::get<StepId>(intent);
-  opened.wait = insert_wait(tx, fence.run, opened.step, ask.kind, ask.intent.name, ask.payload, ask.resolve_by, now);
-  if (ask.kind == WaitKind::approval || ask.kind == WaitKind::question) {
-    opened.settled = judge_early(tx, fence.run, opened.wait, ask.intent.name, now);
-  } else if (ask.kind == WaitKind::signal) {
-    const auto payload = consume_signal(tx, fence.run, ask.intent.name, opened.step);
-    if (payload) {
-      store_resolution(tx, opened.wait, *payload, std::nullopt, now);
-      opened.settled = true;
-    }
-  }
+  opened.wait = add_wait(tx, fence.run, opened.step, ask.kind, ask.intent.name, ask.payload, ask.resolve_by, now);
+  opened.settled = answered_early(tx, fence.run, opened.step, opened.wait, ask.kind, ask.intent.name, now);
   return opened;
 }
 
@@ -169,7 +170,7 @@ DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::stri
   w.member("step", row->name).member("position", row->position).member("executions", row->executions);
   w.member("arguments_hash", to_hex(row->request_hash)).member("started_at", format_time(row->updated_at));
   w.member_raw("request", row->request).member_raw("known", known).end_object();
-  return insert_wait(tx, fence.run, step, WaitKind::reconcile, row->name, w.text(), std::nullopt, now);
+  return add_wait(tx, fence.run, step, WaitKind::reconcile, row->name, w.text(), std::nullopt, now);
 }
 
 bool expiry_due(db::ReadTx& tx, TimeMs now) {
@@ -214,10 +215,19 @@ std::string expiry_value(WaitKind kind, std::string_view payload) {
   return w.member("expired", true).end_object().take();
 }
 
+namespace {
+
+bool in_group(db::ReadTx& tx, const WaitRow& wait) {
+  return read_step(tx, wait.step).value().kind == StepKind::first_of;
+}
+
+}  // namespace
+
 bool settle_from_wait(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
   if (wait.status != WaitStatus::resolved && wait.status != WaitStatus::expired)
     throw Bug("settle_from_wait: the wait has no answer");
-  return settle_step(tx, fence, wait.step, wait.resolution.value_or("null"), now);
+  const std::string value = wait.resolution.value_or("null");
+  return settle_step(tx, fence, wait.step, in_group(tx, wait) ? won_value(wait, value) : value, now);
 }
 
 bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
@@ -226,7 +236,7 @@ bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs no
   const std::string value =
       json::Writer().begin_object().member("woke_at", format_time(wait.resolve_by.value())).end_object().take();
   store_resolution(tx, wait.id, value, std::nullopt, now);
-  return settle_step(tx, fence, wait.step, value, now);
+  return settle_step(tx, fence, wait.step, in_group(tx, wait) ? won_value(wait, value) : value, now);
 }
 
 }  // namespace bide::kernel

@@ -45,6 +45,10 @@ struct WaitFilter {
 };
 [[nodiscard]] std::vector<WaitRow> list_waits(db::ReadTx& tx, const WaitFilter& filter);
 
+// A pending wait of a step, with its event.
+WaitId add_wait(db::Tx& tx, RunId run, StepId step, WaitKind kind, std::string_view name, std::string_view payload,
+                std::optional<TimeMs> resolve_by, TimeMs now);
+
 // A1: intent, wait, wait.created are one transaction.
 struct WaitAsk {
   StepIntent intent;  // kind timer | approval | question | signal
@@ -60,6 +64,10 @@ struct WaitOpened {
 using OpenOutcome = std::variant<WaitOpened, LeaseLost>;
 [[nodiscard]] OpenOutcome open_wait(db::Tx& tx, const Fence& fence, const WaitAsk& ask, bool reset_recoveries,
                                     TimeMs now);
+
+// A9: an early decision or an unread signal settles a wait in the transaction that opens it.
+[[nodiscard]] bool answered_early(db::Tx& tx, RunId run, StepId step, WaitId wait, WaitKind kind, std::string_view name,
+                                  TimeMs now);
 
 // E3: step needs_reconcile, event and question in one transaction. The question shows what is known (evidence.h);
 // `probe`: what came of asking it. From started; a step already in doubt with a pending question keeps it.
@@ -82,6 +90,7 @@ struct WaitResolved {
   WaitRow wait;  // as stored after it
   Woke woke = Woke::queued;
   bool run_cancelled = false;  // a reconcile question answered with abort
+  Ripples ripples;             // of that
 };
 struct VoteCounted {  // quorum not reached: still pending
   WaitRow wait;

@@ -58,6 +58,7 @@ std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, c
   start.priority = request.priority;
   start.run_at = request.run_at;
   start.labels = request.labels;
+  start.deadline = startable.deadline;
   return once<kernel::StartOutcome>(
       key, db::Purpose::normal,
       [&](db::Tx& tx) {
@@ -80,6 +81,7 @@ void ring_resolved(db::Tx& tx, Executor& executor, const Outcome& outcome) {
   const auto* resolved = std::get_if<kernel::WaitResolved>(&outcome);
   if (resolved == nullptr) return;
   const RunId run = resolved->wait.run;
+  executor.ripple(tx, resolved->ripples);
   if (resolved->run_cancelled) tx.after_commit([&executor, run] { executor.told(run); });
   ring_woken(tx, executor, run, resolved->woke);
 }
@@ -127,12 +129,14 @@ std::variant<Answer, Problem> Commands::signal(RunId run, const std::string& nam
       render);
 }
 
-std::variant<Answer, Problem> Commands::cancel(RunId run, const std::string& reason, const kernel::Principal& by,
-                                               const Once& key, const Render<kernel::CancelOutcome>& render) {
+std::variant<Answer, Problem> Commands::cancel(RunId run, const kernel::CancelAsk& ask, const Once& key,
+                                               const Render<kernel::CancelOutcome>& render) {
   return once<kernel::CancelOutcome>(
       key, db::Purpose::decision,
       [&](db::Tx& tx) {
-        auto outcome = kernel::cancel_run(tx, run, by.name, reason, tx.now());
+        kernel::Ripples ripples;
+        auto outcome = kernel::cancel_run(tx, run, ask, tx.now(), &ripples);
+        executor_.ripple(tx, ripples);
         if (std::holds_alternative<kernel::CancelTold>(outcome)) {
           tx.after_commit([this, run] {
             executor_.told(run);
@@ -152,8 +156,48 @@ std::variant<Answer, Problem> Commands::retry(RunId run, const kernel::Principal
   return once<kernel::RetryOutcome>(
       key, db::Purpose::normal,
       [&](db::Tx& tx) {
-        auto outcome = kernel::retry_run(tx, run, by.name, tx.now());
-        if (std::holds_alternative<kernel::RunRetried>(outcome)) tx.after_commit([this] { executor_.ring(); });
+        kernel::Ripples ripples;
+        auto outcome = kernel::retry_run(tx, run, by.name, tx.now(), &ripples);
+        executor_.ripple(tx, ripples);
+        return outcome;
+      },
+      render);
+}
+
+std::variant<Answer, Problem> Commands::fork_run(RunId run, std::int64_t entries, bool latest,
+                                                 const kernel::Principal& by, const Once& key,
+                                                 const Render<kernel::ForkOutcome>& render) {
+  kernel::ForkRun fork{run, entries, {}, random_.uid(), by.name};
+  if (latest) {
+    const auto row = store_.read([&](db::ReadTx& tx) { return kernel::read_run(tx, run); });
+    if (!row) return problem("run_not_found", "There is no run " + std::to_string(run.value) + ".", "bide runs");
+    const auto found = find_workflow_(row->workflow_name);
+    if (const auto* refusal = std::get_if<Problem>(&found)) return *refusal;
+    fork.version = std::get<Startable>(found).version;
+  }
+  return once<kernel::ForkOutcome>(
+      key, db::Purpose::normal,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::fork_run(tx, fork, tx.now());
+        if (std::holds_alternative<kernel::Forked>(outcome)) tx.after_commit([this] { executor_.ring(); });
+        return outcome;
+      },
+      render);
+}
+
+std::variant<Answer, Problem> Commands::pause(RunId run, bool paused, const kernel::Principal& by, const Once& key,
+                                              const Render<kernel::PauseOutcome>& render) {
+  return once<kernel::PauseOutcome>(
+      key, db::Purpose::decision,
+      [&](db::Tx& tx) {
+        auto outcome =
+            paused ? kernel::pause_run(tx, run, by.name, tx.now()) : kernel::resume_run(tx, run, by.name, tx.now());
+        if (std::holds_alternative<kernel::PauseChanged>(outcome)) {
+          tx.after_commit([this, run] {
+            executor_.ring(run);
+            executor_.ring();
+          });
+        }
         return outcome;
       },
       render);

@@ -12,6 +12,8 @@
 #include "agent/base/random.h"
 #include "agent/kernel/commands.h"
 #include "agent/kernel/endings.h"
+#include "agent/kernel/fork.h"
+#include "agent/kernel/pause.h"
 #include "agent/kernel/principal.h"
 #include "agent/kernel/runs.h"
 #include "agent/kernel/signals.h"
@@ -24,13 +26,8 @@
 namespace bide::work {
 
 // Where the version of a workflow to start comes from. Programs read and pin their files here, before the transaction.
-// Problem codes: workflow_unknown 404 (nearest name), workflow_changing 409, workflow_refused 409 (what others could
-// change), workflow_too_large 413.
-struct Startable {
-  WorkflowId workflow;
-  VersionId version;
-};
-using FindWorkflow = std::function<std::variant<Startable, Problem>(const std::string& name)>;
+using flow::FindWorkflow;
+using flow::Startable;
 
 // The answer of a command, as it is stored for its Idempotency-Key [M1].
 struct Answer {
@@ -75,10 +72,17 @@ class Commands {
                                                      const std::optional<std::string>& dedupe_key,
                                                      const kernel::Principal& by, const Once& once,
                                                      const Render<kernel::SignalOutcome>& render);
-  [[nodiscard]] std::variant<Answer, Problem> cancel(RunId run, const std::string& reason, const kernel::Principal& by,
-                                                     const Once& once, const Render<kernel::CancelOutcome>& render);
+  [[nodiscard]] std::variant<Answer, Problem> cancel(RunId run, const kernel::CancelAsk& ask, const Once& once,
+                                                     const Render<kernel::CancelOutcome>& render);
   [[nodiscard]] std::variant<Answer, Problem> retry(RunId run, const kernel::Principal& by, const Once& once,
                                                     const Render<kernel::RetryOutcome>& render);
+  // latest: in the newest version of the workflow, else in the one that the run has [X4].
+  [[nodiscard]] std::variant<Answer, Problem> fork_run(RunId run, std::int64_t entries, bool latest,
+                                                       const kernel::Principal& by, const Once& once,
+                                                       const Render<kernel::ForkOutcome>& render);
+  // X5. paused: false resumes.
+  [[nodiscard]] std::variant<Answer, Problem> pause(RunId run, bool paused, const kernel::Principal& by,
+                                                    const Once& once, const Render<kernel::PauseOutcome>& render);
   SweepReport sweep_now();
   // C6: the store's clock is the wall clock, forwards or backwards, and the mark of the file with it.
   struct ClockAccepted {

@@ -220,15 +220,11 @@ void Executor::drive(const kernel::Claimed& claimed) {
       options = program_driver_->options(*version);
     } else {
       options.allow_default_approved = native->second.workflow->allow_default_approved;
+      options.deadline = native->second.workflow->attempt_deadline.value_or(0);
+      options.budget = native->second.workflow->budget;
     }
-    options.inline_sleep = options_.inline_sleep;
-    options.settle_after = options_.settle_after;
-    options.pace = options_.pace;
-    options.on_requeued = [this] { ring(); };
-    options.on_deadline = [this](BootMs at) {
-      if (overdue_bell_) overdue_bell_(at + options_.abandon_after);
-    };
-    attempt = std::make_shared<flow::Attempt>(store_, random_, fence, std::move(options));
+    options.version = version->version;
+    attempt = std::make_shared<flow::Attempt>(store_, random_, fence, attempt_options(std::move(options)));
     bool rung = false;  // a cancel may have come after it was read and before it stood in the table
     {
       Lock lock(mutex_);
@@ -242,10 +238,12 @@ void Executor::drive(const kernel::Claimed& claimed) {
     if (rung) attempt->ring();
     log::info("run.claimed",
               {{"run", claimed.run.value}, {"epoch", claimed.epoch}, {"workflow", version->workflow_name}});
-    if (attempt->closing() == flow::Closing::ending) {
-      (void)attempt->finish({});  // E6: the end is written, the code is not entered again
-    } else if (attempt->closing() == flow::Closing::shutdown) {
-      attempt->hand_back(store_.now(), "", flow::Closing::finished);  // K5: it came too late to begin
+    if (attempt->deadline_boot_ms() > 0 && due_bell_) due_bell_();  // the sweep learns when
+    if (attempt->closing() == flow::Closing::ending || attempt->cancel_requested()) {
+      // E6: the end is written, the code is not entered again.
+      end_run(*attempt, {}, native == native_.end() ? nullptr : native->second.workflow);
+    } else if (attempt->closing() == flow::Closing::shutdown || attempt->closing() == flow::Closing::paused) {
+      attempt->hand_back(store_.now(), "", flow::Closing::finished);  // K5, X5: it came too late to begin
     } else if (native == native_.end()) {
       program_driver_->drive(attempt, *version);
     } else {
@@ -297,14 +295,13 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
     case flow::Closing::lease_lost:
     case flow::Closing::finished: return;
     case flow::Closing::fault:
+    case flow::Closing::paused:
     case flow::Closing::shutdown: attempt.hand_back(store_.now(), "", flow::Closing::finished); return;
     case flow::Closing::open:
     case flow::Closing::ending:
     case flow::Closing::cancelled: break;
   }
-  const auto ended = attempt.finish(finish);
-  log::info("run.ended",
-            {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}, {"how", static_cast<int>(ended)}});
+  end_run(attempt, finish, &workflow);
 }
 
 void Executor::ring() { alarm_.ring(); }
@@ -350,18 +347,42 @@ void Executor::told(RunId run) {
   const BootMs now = store_.system_clock().boot_ms();
   Lock lock(mutex_);
   const auto it = driven_.find(run);
-  if (it != driven_.end() && !it->second.told_at) it->second.told_at = now;
+  if (it == driven_.end() || it->second.told_at) return;
+  if (it->second.attempt && it->second.attempt->undoing()) return;  // X1's time is for the code
+  it->second.told_at = now;
+}
+
+void Executor::ripple(db::Tx& tx, const kernel::Ripples& ripples) {
+  if (ripples.changed.empty() && ripples.told.empty() && !ripples.queued) return;
+  tx.after_commit([this, ripples] {
+    for (const RunId run : ripples.told) {
+      told(run);
+      ring(run);
+    }
+    for (const RunId run : ripples.changed) ring(run);
+    if (!ripples.told.empty() && due_bell_) due_bell_();  // X1: they have 30 s
+    ring();
+  });
 }
 
 std::optional<BootMs> Executor::abandon_overdue() {
   const BootMs now = store_.system_clock().boot_ms();
   std::optional<BootMs> next;
   std::vector<std::shared_ptr<flow::Attempt>> overdue;
+  std::vector<std::pair<RunId, std::shared_ptr<flow::Attempt>>> past_deadline;  // past the deadline of an attempt [X5]
   {
     Lock lock(mutex_);
     for (const auto& [run, driven] : driven_) {
       if (!driven.attempt || driven.attempt->closing() == flow::Closing::lease_lost) continue;
       std::optional<BootMs> end;
+      if (const BootMs deadline = driven.attempt->deadline_boot_ms();
+          deadline > 0 && driven.attempt->closing() == flow::Closing::open) {
+        if (deadline <= now) {
+          past_deadline.emplace_back(run, driven.attempt);
+        } else {
+          next = next ? std::min(*next, deadline) : deadline;
+        }
+      }
       if (driven.told_at) end = *driven.told_at + options_.abandon_after;
       for (const auto& call : driven.attempt->open_calls()) {
         if (call.executing && call.deadline_boot_ms > 0) {
@@ -376,6 +397,11 @@ std::optional<BootMs> Executor::abandon_overdue() {
         next = next ? std::min(*next, *end) : *end;
       }
     }
+  }
+  for (const auto& [run, attempt] : past_deadline) {
+    attempt->end(flow::error_json("Timeout", "An attempt of the run took longer than its deadline allows."));
+    told(run);
+    next = next ? std::min(*next, now + options_.abandon_after) : now + options_.abandon_after;
   }
   for (const auto& attempt : overdue) {
     log::warn("run.abandoned", {{"run", attempt->fence().run.value}, {"epoch", attempt->fence().epoch}});

@@ -45,6 +45,10 @@ class Executor {
 
   // Program workflows are driven by this; absent, they wait as workflow_missing.
   void set_program_driver(Driver* driver);
+  // Rung for each task that may be done [K8]. Before start().
+  void set_task_bell(std::function<void(StepId)> bell) { task_bell_ = std::move(bell); }
+  // What a native or program run may start as its child [A11]. Before start().
+  void set_find_workflow(flow::FindWorkflow find) { find_workflow_ = std::move(find); }
   // Writes the registry's workflows and versions into the file. Once, before start() or run_one().
   void register_workflows();
 
@@ -78,6 +82,8 @@ class Executor {
   std::optional<BootMs> abandon_overdue();
   // A cancel was asked: the clock of X1 runs from here.
   void told(RunId run);
+  // Rings after the commit of `tx` whom a transition touched.
+  void ripple(db::Tx& tx, const kernel::Ripples& ripples);
 
  private:
   struct Driven {
@@ -97,6 +103,10 @@ class Executor {
   void drive(const kernel::Claimed& claimed);
   void forget(RunId run, std::int64_t epoch);
   void drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& workflow);
+  // E6: writes the end, takes back what is to be taken back, and ends the run. `workflow` is null for a program.
+  void end_run(flow::Attempt& attempt, const kernel::Finish& finish, const flow::NativeWorkflow* workflow);
+  void compensate(const kernel::Fence& fence, const flow::NativeWorkflow& workflow);
+  [[nodiscard]] flow::AttemptOptions attempt_options(flow::AttemptOptions options);
   [[nodiscard]] VersionId known(VersionId pinned) const;
   void hand_back_after_fault(flow::Attempt& attempt, const std::string& what);
 
@@ -106,6 +116,8 @@ class Executor {
   const ExecutorOptions options_;
   Driver* program_driver_ = nullptr;
   std::function<void()> due_bell_;
+  flow::FindWorkflow find_workflow_;
+  std::function<void(StepId)> task_bell_;
   std::function<void(BootMs)> overdue_bell_;
   std::map<VersionId, Native> native_;          // constant after register_workflows()
   std::map<VersionId, VersionId> accepted_by_;  // older version → the one that accepts it

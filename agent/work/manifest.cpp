@@ -5,14 +5,15 @@
 
 #include "agent/base/json.h"
 #include "agent/base/text.h"
+#include "agent/kernel/usage.h"
 
 namespace bide::work {
 namespace {
 
 constexpr std::int64_t kLargestMaxRunning = 1'000'000;  // more than a box runs at once
 
-const std::vector<std::string> kKeys = {"description",  "max_running",     "accepts", "allow_default_approved",
-                                        "run_deadline", "attempt_deadline"};
+const std::vector<std::string> kKeys = {"description",  "max_running",      "accepts", "allow_default_approved",
+                                        "run_deadline", "attempt_deadline", "budget"};
 
 struct Wrong {
   toml::source_region at;
@@ -36,6 +37,19 @@ std::vector<std::string> texts_of(const toml::key& key, const toml::node& value)
   const auto* array = value.as_array();
   if (array == nullptr) throw Wrong{value.source(), std::string(key.str()) + " is a list of texts"};
   for (const auto& element : *array) out.push_back(text_of(key, element));
+  return out;
+}
+
+std::map<std::string, double> numbers_of(const toml::key& key, const toml::node& value) {
+  std::map<std::string, double> out;
+  const auto* table = value.as_table();
+  if (table == nullptr) throw Wrong{value.source(), std::string(key.str()) + " is a table of numbers"};
+  for (const auto& [name, number] : *table) {
+    const auto most = number.value<double>();
+    if (!number.is_number() || !most || *most < 0)
+      throw Wrong{number.source(), std::string(key.str()) + "." + std::string(name.str()) + " is a number from 0 on"};
+    out[std::string(name.str())] = *most;
+  }
   return out;
 }
 
@@ -64,6 +78,8 @@ void take(Manifest& manifest, const toml::key& key, const toml::node& value) {
     manifest.run_deadline_ms = duration_of(key, value);
   } else if (name == "attempt_deadline") {
     manifest.attempt_deadline_ms = duration_of(key, value);
+  } else if (name == "budget") {
+    manifest.budget = numbers_of(key, value);
   } else {
     const std::string near = nearest(name, kKeys);
     throw Wrong{key.source(),
@@ -101,6 +117,7 @@ std::string manifest_json(const Manifest& manifest, const std::string& entry) {
   }
   if (manifest.allow_default_approved) out.member("allow_default_approved", true);
   out.member("run_deadline_ms", manifest.run_deadline_ms).member("attempt_deadline_ms", manifest.attempt_deadline_ms);
+  if (!manifest.budget.empty()) out.member_raw("budget", kernel::to_json(manifest.budget));
   return out.end_object().take();
 }
 
@@ -112,6 +129,7 @@ Manifest manifest_of_json(const std::string& text) {
   manifest.max_running = parsed.value("max_running", 0);
   manifest.accepts = parsed.value("accepts", std::vector<std::string>{});
   manifest.allow_default_approved = parsed.value("allow_default_approved", false);
+  manifest.budget = kernel::parse_usage(json::member(text, "budget").value_or("{}"));
   manifest.run_deadline_ms = json::int_member(text, "run_deadline_ms");
   manifest.attempt_deadline_ms = json::int_member(text, "attempt_deadline_ms");
   return manifest;

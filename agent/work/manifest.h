@@ -2,6 +2,7 @@
 // Threads: plain functions. Failures are values (Problem `manifest_invalid`).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ struct Manifest {
   bool allow_default_approved = false;            // a wait may be approved by its deadline [A4]
   std::optional<DurationMs> run_deadline_ms;      // X5
   std::optional<DurationMs> attempt_deadline_ms;  // X5
+  std::map<std::string, double> budget;           // J7: what a run may spend, by name
 };
 
 // `file` is the name shown in errors: "rollout.toml, line 3: unknown key max_runing: did you mean max_running?".

@@ -82,6 +82,8 @@ flow::AttemptOptions ProgramDriver::options(const kernel::VersionRow& version) c
   options.style = flow::Style::program;
   options.secret = random_.uid();
   options.allow_default_approved = json::bool_member(version.manifest, "allow_default_approved").value_or(false);
+  options.deadline = json::int_member(version.manifest, "attempt_deadline_ms").value_or(0);
+  if (const auto budget = json::member(version.manifest, "budget")) options.budget = kernel::parse_usage(*budget);
   return options;
 }
 
@@ -202,6 +204,7 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
     case flow::Closing::suspended:
     case flow::Closing::lease_lost:
     case flow::Closing::finished: return;
+    case flow::Closing::paused:
     case flow::Closing::shutdown: attempt.hand_back(store_.now(), "", flow::Closing::finished); return;
     case flow::Closing::fault:
       attempt.hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "spawn_failed", flow::Closing::finished);

@@ -56,6 +56,7 @@ std::variant<Startable, Problem> Programs::find(const std::string& name) {
       return made;
     });
   }
+  found.deadline = tree.manifest.run_deadline_ms;
   if (driver_ != nullptr) driver_->set_max_running(found.workflow, tree.manifest.max_running);
   return found;
 }

@@ -7,6 +7,8 @@
 #include "agent/base/log.h"
 #include "agent/base/planted.h"
 #include "agent/base/thread_name.h"
+#include "agent/kernel/children.h"
+#include "agent/kernel/pause.h"
 #include "agent/kernel/processes.h"
 #include "agent/kernel/stalled.h"
 #include "agent/work/wall.h"
@@ -30,6 +32,7 @@ std::size_t place_of(std::string_view name) {
 Sweep::Sweep(db::Store& store, Executor& executor, DurationMs interval)
     : store_(store), executor_(executor), interval_(interval) {
   add("timers", [this](TimeMs now) { return expire(now); });
+  add("children", [this](TimeMs now) { return children(now); });
   add("overdue", [this](TimeMs now) { return overdue(now); });
   add("orphans", [this](TimeMs now) { return orphans(now); });
   add("stalled", [this](TimeMs now) { return stalled(now); });
@@ -77,7 +80,7 @@ SweepReport Sweep::last_report() const {
 // A4, A5: waits whose deadline has passed. Due timers need nothing: the run row wakes itself [A12].
 std::int64_t Sweep::expire(TimeMs) {
   if (store_.clock().held()) return 0;
-  std::int64_t done = 0;
+  std::int64_t done = deadlines();
   for (;;) {
     const bool due = store_.read([&](db::ReadTx& tx) { return kernel::expiry_due(tx, store_.now()); });
     if (!due || closing_.load()) return done;
@@ -92,9 +95,49 @@ std::int64_t Sweep::expire(TimeMs) {
   }
 }
 
+// X5: runs past their deadline.
+std::int64_t Sweep::deadlines() {
+  std::int64_t done = 0;
+  for (;;) {
+    const bool due = store_.read([&](db::ReadTx& tx) { return kernel::deadline_due(tx, store_.now()); });
+    if (!due || closing_.load()) return done;
+    done += store_.write([&](db::Tx& tx) {
+      kernel::Ripples ripples;
+      const int ended = kernel::enforce_deadlines(tx, limits::kSweepPage, tx.now(), &ripples);
+      executor_.ripple(tx, ripples);
+      return ended;
+    });
+  }
+}
+
 std::int64_t Sweep::overdue(TimeMs) {
   next_overdue_ = executor_.abandon_overdue();
   return 0;
+}
+
+// W3: the backstop of a child's end. A scan that was cut short by its budget goes on where it stopped.
+std::int64_t Sweep::children(TimeMs now) {
+  if (!children_cursor_.valid() && children_done_at_ && now - *children_done_at_ < limits::kOrphanScanMs) return 0;
+  std::int64_t told = 0;
+  for (;;) {
+    const auto page =
+        store_.read([&](db::ReadTx& tx) { return kernel::ended_children(tx, children_cursor_, limits::kSweepPage); });
+    if (!page.ended.empty()) {
+      told += store_.write([&](db::Tx& tx) {
+        std::int64_t n = 0;
+        kernel::Ripples ripples;
+        for (const RunId child : page.ended) n += kernel::tell_parent(tx, child, tx.now(), &ripples) ? 1 : 0;
+        executor_.ripple(tx, ripples);
+        return n;
+      });
+    }
+    children_cursor_ = page.last;
+    if (!children_cursor_.valid()) {
+      children_done_at_ = now;
+      return told;
+    }
+    if (told >= limits::kSweepBudget || closing_.load()) return told;
+  }
 }
 
 // W4: running rows that nobody drives. A scan that was cut short by its budget goes on where it stopped.
@@ -115,8 +158,10 @@ std::int64_t Sweep::orphans(TimeMs now) {
     if (!lost.empty()) {
       queued += store_.write([&](db::Tx& tx) {
         std::int64_t n = 0;
+        kernel::Ripples ripples;
         for (const auto& row : lost)
-          n += kernel::recover_run(tx, row.run, row.epoch, tx.now()) != kernel::Recovered::not_orphan ? 1 : 0;
+          n += kernel::recover_run(tx, row.run, row.epoch, tx.now(), &ripples) != kernel::Recovered::not_orphan ? 1 : 0;
+        executor_.ripple(tx, ripples);
         return n;
       });
       executor_.ring();
@@ -215,7 +260,7 @@ void Sweep::loop(std::stop_token stop) {
 // W1: the next pass `interval` after the end of the last while something is unfinished, else at the next due time of
 // its own checks. What time makes due in the file is rung by the dispatcher.
 std::optional<DurationMs> Sweep::until_next() {
-  if (orphan_cursor_.valid() || stalled_cursor_.valid()) return interval_;
+  if (orphan_cursor_.valid() || stalled_cursor_.valid() || children_cursor_.valid()) return interval_;
   if (!last_report().first_error.empty()) return interval_;
   DurationMs longest = limits::kCheckMs;
   for (const auto& look : looks_) {

@@ -70,6 +70,8 @@ class Sweep {
     Duty run;
   };
   std::int64_t expire(TimeMs now);
+  std::int64_t deadlines();
+  std::int64_t children(TimeMs now);
   std::int64_t orphans(TimeMs now);
   std::int64_t stalled(TimeMs now);
   std::int64_t redrive(const kernel::ClaimRules& rules);
@@ -88,6 +90,8 @@ class Sweep {
   std::atomic<bool> rung_{false};
   Mutex pass_mutex_;  // one pass at a time
   // Of the pass.
+  StepId children_cursor_;
+  std::optional<TimeMs> children_done_at_;
   RunId orphan_cursor_;
   std::optional<TimeMs> orphans_done_at_;
   RunId stalled_cursor_;

@@ -185,6 +185,7 @@ CREATE TABLE runs (
   open_steps_again     INTEGER NOT NULL DEFAULT 0,         -- J9: ended once with an open entry
   cancel_requested_at  INTEGER,
   cancel_reason        TEXT,
+  skip_compensation    INTEGER NOT NULL DEFAULT 0,         -- cancelled without taking anything back (X1)
   input                TEXT NOT NULL,
   result               TEXT,
   error                TEXT,                               -- {"code":…,"message":…,"step":…}
@@ -205,6 +206,10 @@ CREATE INDEX runs_cancelled ON runs (run_at, id)       WHERE status = 'queued' A
 CREATE INDEX runs_child     ON runs (parent_step_id)   WHERE parent_step_id IS NOT NULL;
 
 CREATE INDEX runs_claimable ON runs (workflow_version_id, priority DESC, run_at, id) WHERE status = 'queued' AND paused_at IS NULL;
+
+CREATE INDEX runs_continued ON runs (continued_from)   WHERE continued_from IS NOT NULL;
+
+CREATE INDEX runs_deadline  ON runs (deadline_at, id)  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND error IS NULL AND cancel_requested_at IS NULL;
 
 CREATE INDEX runs_due       ON runs (run_at)           WHERE status = 'queued' AND paused_at IS NULL;
 
@@ -281,6 +286,8 @@ CREATE TABLE steps (
   CHECK (status <> 'pending' OR not_before IS NOT NULL),
   CHECK (result IS NULL OR error IS NULL)
 ) STRICT;
+
+CREATE INDEX steps_children     ON steps (id)             WHERE status = 'started' AND kind = 'child';
 
 CREATE INDEX steps_leased       ON steps (lease_until)    WHERE status = 'started' AND lease_until IS NOT NULL;
 

@@ -67,6 +67,7 @@ std::string finished(Finished how) {
     case Finished::completed: return "completed";
     case Finished::failed: return "failed";
     case Finished::cancelled: return "cancelled";
+    case Finished::compensate: return "compensates";
     case Finished::lease_lost: return "lost";
     case Finished::queued_again: return "queued again";
   }
@@ -412,6 +413,7 @@ TEST_CASE("a cancel and a retry put every step into the state that X1 and X3 say
       {StepStatus::completed, Effect::non_idempotent, StepKind::step, StepStatus::completed, StepStatus::completed},
       {StepStatus::failed, Effect::non_idempotent, StepKind::step, StepStatus::failed, StepStatus::pending},
   });
+  const std::string of_the_step = R"({"code":"E","message":"m"})";  // as a failed step of the fixture has it
   for (const auto& expected : rows) {
     CAPTURE(to_text(expected.before), to_text(expected.effect), to_text(expected.kind));
     const RunId cancelled = f.make_run(RunStatus::waiting);
@@ -423,7 +425,7 @@ TEST_CASE("a cancel and a retry put every step into the state that X1 and X3 say
     const StepId two = f.make_step(failed, expected.before, expected.kind, expected.effect);
     if (expected.kind == StepKind::approval) (void)f.make_wait(failed, two, WaitStatus::pending);
     CHECK(f.store->write([&](db::Tx& tx) {
-      return finish_run(tx, f.fence(failed), {std::nullopt, R"({"code":"X"})"}, tx.now());
+      return finish_run(tx, f.fence(failed), {std::nullopt, of_the_step}, tx.now());
     }) == Finished::failed);
     const auto retried = f.store->write([&](db::Tx& tx) { return retry_run(tx, failed, "ada", tx.now()); });
     CHECK(std::holds_alternative<RunRetried>(retried));
@@ -434,6 +436,18 @@ TEST_CASE("a cancel and a retry put every step into the state that X1 and X3 say
       CHECK(waits[0].step == two);
     }
   }
+}
+
+TEST_CASE("a retry leaves alone a failed step that is not what the run failed with") {
+  KernelFixture f;
+  const RunId run = f.make_run(RunStatus::running);
+  const StepId caught = f.make_step(run, StepStatus::failed);
+  (void)f.store->write([&](db::Tx& tx) {
+    return finish_run(tx, f.fence(run), {std::nullopt, R"({"code":"X","message":"of the code"})"}, tx.now());
+  });
+  CHECK(std::holds_alternative<RunRetried>(
+      f.store->write([&](db::Tx& tx) { return retry_run(tx, run, "ada", tx.now()); })));
+  CHECK(f.step(caught).status == StepStatus::failed);
 }
 
 TEST_CASE("every state of a wait × every verb has one verdict") {

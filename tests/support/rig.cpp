@@ -37,25 +37,34 @@ void Rig::open() {
   options.owner = "local:test-" + std::to_string(++generation_);
   executor = std::make_unique<work::Executor>(*store, random, registry, options);
   executor->register_workflows();
+  for (const auto& [name, function] : task_functions_) registry.add_task(name, function);
   sweep = std::make_unique<work::Sweep>(*store, *executor);
   if (deliveries) {
     deliverer = std::make_unique<work::Deliverer>(*store, random, transport, *fresh, *deliveries);
     deliverer->make_untried_due();
     sweep->add("outbox", [this](TimeMs now) { return deliverer->sweep(now); });
   }
-  commands = std::make_unique<work::Commands>(
-      *store, random, *executor, *sweep, *feed,
-      [this](const std::string& name) -> std::variant<work::Startable, Problem> {
-        for (auto it = workflows_.rbegin(); it != workflows_.rend(); ++it) {
-          if (it->name != name) continue;
-          return store->write([&](db::Tx& tx) {
-            const WorkflowId id = kernel::ensure_workflow(tx, name);
-            return work::Startable{
-                id, kernel::ensure_version(tx, id, it->version, kernel::WorkflowKind::native, "{}", tx.now())};
-          });
-        }
-        return problem("workflow_unknown", "no workflow " + name);
+  if (!task_functions_.empty()) {
+    tasks = std::make_unique<work::TaskPool>(*store, random, registry, *executor);
+    tasks->adopt();
+    executor->set_task_bell([this](StepId task) { tasks->offer(task); });
+    sweep->add("tasks", [this](TimeMs now) { return tasks->sweep_leases(now); });
+    sweep->add("undispatched", [this](TimeMs now) { return tasks->sweep_undispatched(now); });
+  }
+  const work::FindWorkflow find = [this](const std::string& name) -> std::variant<work::Startable, Problem> {
+    for (auto it = workflows_.rbegin(); it != workflows_.rend(); ++it) {
+      if (it->name != name) continue;
+      return store->write([&](db::Tx& tx) {
+        const WorkflowId id = kernel::ensure_workflow(tx, name);
+        return work::Startable{
+            id, kernel::ensure_version(tx, id, it->version, kernel::WorkflowKind::native, "{}", tx.now()),
+            it->run_deadline};
       });
+    }
+    return problem("workflow_unknown", "no workflow " + name);
+  };
+  executor->set_find_workflow(find);
+  commands = std::make_unique<work::Commands>(*store, random, *executor, *sweep, *feed, find);
 }
 
 void Rig::close() {
@@ -63,6 +72,7 @@ void Rig::close() {
   commands.reset();
   sweep.reset();
   deliverer.reset();
+  tasks.reset();
   executor.reset();
   store.reset();
 }
@@ -94,6 +104,8 @@ void Rig::replace(const std::string& name, std::function<std::string(flow::Conte
   workflow.run = std::move(code);
   workflows_.push_back(std::move(workflow));
 }
+
+void Rig::add_task(const std::string& name, flow::TaskFn function) { task_functions_[name] = std::move(function); }
 
 void Rig::remove(const std::string& name) {
   std::erase_if(workflows_, [&](const auto& w) { return w.name == name; });
@@ -208,12 +220,13 @@ kernel::SignalOutcome Rig::signal(RunId run, const std::string& name, const std:
   return *result;
 }
 
-kernel::CancelOutcome Rig::cancel(RunId run) {
+kernel::CancelOutcome Rig::cancel(RunId run, bool without_compensation) {
   std::optional<kernel::CancelOutcome> result;
-  (void)commands->cancel(run, "test", person(), std::nullopt, [&](const kernel::CancelOutcome& outcome) {
-    result = outcome;
-    return work::Answer{};
-  });
+  (void)commands->cancel(run, {"ada", "test", without_compensation}, std::nullopt,
+                         [&](const kernel::CancelOutcome& outcome) {
+                           result = outcome;
+                           return work::Answer{};
+                         });
   return *result;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
 #include "agent/work/sweep.h"
+#include "agent/work/task_pool.h"
 #include "db/store.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/memory_transport.h"
@@ -47,6 +49,9 @@ class Rig {
                const std::string& version = "1");
   void remove(const std::string& name);
 
+  // A function that tasks name; call before the first start().
+  void add_task(const std::string& name, flow::TaskFn function);
+
   RunId start(const std::string& workflow, const std::string& input = "{}");
   // Claims and drives on this thread until nothing is due; returns how many attempts it drove.
   int drive(int most = 1000);
@@ -65,7 +70,7 @@ class Rig {
   static kernel::Principal person(const std::string& name = "ada");
   kernel::ResolveOutcome resolve(WaitId wait, const std::string& body, const kernel::Principal& by = person());
   kernel::SignalOutcome signal(RunId run, const std::string& name, const std::string& payload = "{}");
-  kernel::CancelOutcome cancel(RunId run);
+  kernel::CancelOutcome cancel(RunId run, bool without_compensation = false);
 
   // Before the first start(): the store's VFS (a VfsShim's name), what is called when the disk fails, and a bell after
   // each COMMIT.
@@ -84,6 +89,7 @@ class Rig {
   std::unique_ptr<db::Store> store;
   std::unique_ptr<work::Executor> executor;
   std::unique_ptr<work::Sweep> sweep;
+  std::unique_ptr<work::TaskPool> tasks;
   std::unique_ptr<work::Feed> feed;
   std::unique_ptr<work::Commands> commands;
   MemoryTransport transport;
@@ -96,6 +102,7 @@ class Rig {
   Mode mode_;
   work::ExecutorOptions options_;
   std::vector<flow::NativeWorkflow> workflows_;
+  std::map<std::string, flow::TaskFn> task_functions_;
   int generation_ = 0;
 };
 

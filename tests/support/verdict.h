@@ -23,8 +23,13 @@ struct Verdict {
   std::string operator()(const kernel::SignalRepeated&) const { return "repeated"; }
   std::string operator()(const kernel::CancelEnded&) const { return "ended"; }
   std::string operator()(const kernel::CancelTold&) const { return "told"; }
+  std::string operator()(const kernel::CancelCompensates&) const { return "compensates"; }
   std::string operator()(const kernel::AlreadyEnded&) const { return "already ended"; }
   std::string operator()(const kernel::NoSuchRun&) const { return "no such run"; }
+  std::string operator()(const kernel::RunRetried&) const { return "retried"; }
+  std::string operator()(const kernel::Forked&) const { return "forked"; }
+  std::string operator()(const kernel::PauseChanged&) const { return "changed"; }
+  std::string operator()(const kernel::PauseSame&) const { return "same"; }
   std::string operator()(const Problem& p) const { return p.code; }
 };
 

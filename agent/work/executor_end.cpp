@@ -1,0 +1,63 @@
+// How the executor ends a run: its end is written, what is to be taken back is taken back, then it ends [E6].
+#include "agent/base/log.h"
+#include "agent/flow/undo.h"
+#include "agent/work/executor.h"
+
+namespace bide::work {
+
+flow::AttemptOptions Executor::attempt_options(flow::AttemptOptions options) {
+  options.inline_sleep = options_.inline_sleep;
+  options.settle_after = options_.settle_after;
+  options.pace = options_.pace;
+  options.on_requeued = [this] { ring(); };
+  options.on_deadline = [this](BootMs at) {
+    if (overdue_bell_) overdue_bell_(at + options_.abandon_after);
+  };
+  options.find_workflow = find_workflow_;
+  options.on_task = task_bell_;
+  options.on_ripples = [this](db::Tx& tx, const kernel::Ripples& ripples) { ripple(tx, ripples); };
+  return options;
+}
+
+void Executor::end_run(flow::Attempt& attempt, const kernel::Finish& finish, const flow::NativeWorkflow* workflow) {
+  const auto ended = attempt.finish(finish);
+  if (ended == kernel::Finished::compensate && workflow != nullptr) {
+    log::info("run.compensating", {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}});
+    compensate(attempt.fence(), *workflow);
+    return;
+  }
+  log::info("run.ended",
+            {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}, {"how", static_cast<int>(ended)}});
+}
+
+void Executor::compensate(const kernel::Fence& fence, const flow::NativeWorkflow& workflow) {
+  flow::AttemptOptions options;
+  options.undoing = true;
+  const auto undo = std::make_shared<flow::Attempt>(store_, random_, fence, attempt_options(std::move(options)));
+  {
+    Lock lock(mutex_);
+    const auto it = driven_.find(fence.run);
+    if (it == driven_.end() || it->second.epoch != fence.epoch) return;  // fenced off meanwhile
+    it->second.attempt = undo;
+    it->second.told_at.reset();  // X1's time is for the code
+    if (stopping_) undo->close(flow::Closing::shutdown);
+  }
+  const bool done = flow::run_compensations(*undo, random_, workflow.compensations);
+  undo->refresh();
+  switch (undo->closing()) {
+    case flow::Closing::suspended:
+    case flow::Closing::lease_lost:
+    case flow::Closing::finished: return;
+    case flow::Closing::fault:
+    case flow::Closing::paused:
+    case flow::Closing::shutdown: undo->hand_back(store_.now(), "", flow::Closing::finished); return;
+    case flow::Closing::open:
+    case flow::Closing::ending:
+    case flow::Closing::cancelled: break;
+  }
+  if (!done) throw Bug("compensate: given up without being closed");
+  const auto ended = undo->finish({});
+  log::info("run.ended", {{"run", fence.run.value}, {"epoch", fence.epoch}, {"how", static_cast<int>(ended)}});
+}
+
+}  // namespace bide::work

@@ -1,0 +1,70 @@
+// TaskPool: the workers of this process for tasks [K8, W6]. A task is offered by the attempt that asked for it, once
+// its intent is committed; an offer that is lost is made again by the sweep. Claims make duplicates harmless.
+//
+// Threads: any for offer() (a bell: it never blocks, waits or writes) and run(); start() makes `workers` threads.
+// run_one() does the same on the caller's thread (tests, simulator).
+// Failures: what a function throws is the task's failure, retried like a step's [E2]; faults of the store are logged,
+// and the lease lapses. Ownership: Store, Random, Registry and Executor outlive it.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/base/mutex.h"
+#include "agent/base/random.h"
+#include "agent/flow/registry.h"
+#include "agent/kernel/tasks.h"
+#include "agent/work/executor.h"
+#include "db/store.h"
+
+namespace bide::work {
+
+class TaskPool {
+ public:
+  TaskPool(db::Store& store, Random& random, const flow::Registry& registry, Executor& executor);
+  ~TaskPool();
+  TaskPool(const TaskPool&) = delete;
+  TaskPool& operator=(const TaskPool&) = delete;
+
+  // K4: leases of a dead agent's workers have a whole one from now on. Once, before start() or run_one().
+  void adopt();
+  void start(int workers);
+  // What executes is let finish by its thread; what is offered is left to the next agent.
+  void stop();
+
+  void offer(StepId task);
+  // Claims and does one that is offered and due. False: nothing was.
+  bool run_one();
+  // Claims and does this one. False: somebody else has it, or it is not due.
+  bool run(StepId task);
+
+  // Sweep duties: ended leases, and tasks that nobody was offered for 30 s. Return how many they moved.
+  std::int64_t sweep_leases(TimeMs now);
+  std::int64_t sweep_undispatched(TimeMs now);
+
+ private:
+  struct Ran;
+  void work(std::stop_token stop);
+  [[nodiscard]] std::optional<StepId> next_due();
+  [[nodiscard]] Ran execute(const kernel::TaskClaim& claim);
+  void offer_at(StepId task, BootMs at);
+  [[nodiscard]] bool works_on(StepId task) const;
+
+  db::Store& store_;
+  Random& random_;
+  const flow::Registry& registry_;
+  Executor& executor_;
+
+  mutable Mutex mutex_;
+  Condition offered_bell_;
+  std::multimap<BootMs, StepId> offered_ GUARDED_BY(mutex_);
+  std::multiset<StepId> executing_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+
+  std::vector<std::jthread> workers_;
+};
+
+}  // namespace bide::work
