@@ -217,8 +217,8 @@ TEST_CASE("an idle store checkpoints once and then neither writes nor wakes") {
   const std::uint64_t wakes = t->health().wakes;
   const std::uint64_t before = changes();
   CHECK(before > 0);
-  CHECK_FALSE(test::holds_within(std::chrono::seconds(3),
-                                 [&] { return changes() != before || t->health().wakes != wakes; }));
+  CHECK_FALSE(
+      test::holds_within(std::chrono::seconds(3), [&] { return changes() != before || t->health().wakes != wakes; }));
 }
 
 TEST_CASE("a large WAL is moved over while writing goes on") {
