@@ -231,7 +231,7 @@ void World::cancel() {
   const RunId run = live[chance_.below(live.size())];
   bool taken = false;
   (void)process_->commands->cancel(
-      run, "no longer needed", person("ada"), std::nullopt, [&](const kernel::CancelOutcome& outcome) {
+      run, {.by = "ada", .reason = "no longer needed"}, std::nullopt, [&](const kernel::CancelOutcome& outcome) {
         taken =
             std::holds_alternative<kernel::CancelEnded>(outcome) || std::holds_alternative<kernel::CancelTold>(outcome);
         return work::Answer{};
