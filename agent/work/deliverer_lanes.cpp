@@ -94,7 +94,8 @@ std::optional<Deliverer::Outcome> Deliverer::try_row(const std::string& lane, co
   if (!row || row->parked_at || (item.fresh ? row->tries > 0 : row->next_try_at > store_.now())) return let_go();
   crash_point("outbox.before_send");
   const BootMs began = store_.system_clock().boot_ms();
-  Outcome outcome{item, {item.id, 0, 0, ""}, send(*row), row->webhook, 0};
+  auto sent = send(*row);
+  Outcome outcome{item, {item.id, 0, 0, ""}, std::move(sent), row->webhook, 0};
   crash_point("outbox.sent_before_record");
   const Answered& answer = outcome.answer;
   if (answer.kind == Answered::Kind::interrupted) return let_go();

@@ -60,14 +60,18 @@ Turn agent_turn(const Options& options, int concurrency) {
   std::atomic<bool> stop{false};
   Doorbell done;
   std::function<void()> start;
-  registry.add({"noop", "1", {}, 0, false, [&](flow::Context& c) {
-                  for (int i = 0; i < kSteps; ++i) {
-                    c.step("noop", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return kResult; });
-                  }
-                  ended.fetch_add(1, std::memory_order_relaxed);
-                  if (!stop.load(std::memory_order_relaxed)) start();
-                  return std::string("null");
-                }});
+  flow::NativeWorkflow noop;
+  noop.name = "noop";
+  noop.version = "1";
+  noop.run = [&](flow::Context& c) {
+    for (int i = 0; i < kSteps; ++i) {
+      c.step("noop", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return kResult; });
+    }
+    ended.fetch_add(1, std::memory_order_relaxed);
+    if (!stop.load(std::memory_order_relaxed)) start();
+    return std::string("null");
+  };
+  registry.add(std::move(noop));
   work::ExecutorOptions executor_options;
   executor_options.workers = concurrency;
   work::Executor executor(store, random, registry, executor_options);
