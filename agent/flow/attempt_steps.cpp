@@ -136,7 +136,8 @@ void Attempt::ride_intent(Entry& entry) {
           self->refused_.store(true);
           self->ring();
         }
-      });
+      },
+      superseded);
 }
 
 Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {

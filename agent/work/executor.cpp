@@ -426,7 +426,11 @@ bool Executor::stop() NO_THREAD_SAFETY_ANALYSIS {
     dispatcher_.join();
   }
   for (const auto& attempt : open) attempt->close(flow::Closing::shutdown);
-  for (auto& worker : workers_) worker.request_stop();
+  {
+    // Under the mutex: a worker that has looked and does not sleep yet would miss the bell, and be joined for ever.
+    Lock lock(mutex_);
+    for (auto& worker : workers_) worker.request_stop();
+  }
   work_there_.notify_all();
   // K5: effects have the grace to end by themselves; whoever does not is fenced off and left behind.
   {
