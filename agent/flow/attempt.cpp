@@ -211,9 +211,11 @@ bool Attempt::verb_killed() const {
       return false;  // looked at again
     }
   };
-  return std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter* waiter) { return gone(waiter->pid); }) ||
-         std::any_of(journal_.all().begin(), journal_.all().end(),
-                     [&](const auto& item) { return item.second->executing && gone(item.second->verb_pid); });
+  // Every entry that is not answered, not only those asleep in block(): one that was woken (by its own hang-up) and
+  // looks into the file just now must not be missed.
+  return std::any_of(journal_.all().begin(), journal_.all().end(), [&](const auto& item) {
+    return (item.second->open || item.second->executing) && gone(item.second->verb_pid);
+  });
 }
 
 bool Attempt::end_if_verb_killed() {

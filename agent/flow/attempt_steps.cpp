@@ -48,7 +48,9 @@ Outcome Attempt::begin_step(const StepAsk& ask, const Caller& caller) {
   Guard guard(mutex_);
   auto located = locate(guard, kernel::StepKind::step, ask);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
-  return drive_step(guard, *std::get<Entry*>(located), caller);
+  Entry& entry = *std::get<Entry*>(located);
+  entry.verb_pid = caller.pid;
+  return drive_step(guard, entry, caller);
 }
 
 Outcome Attempt::settle(Entry& entry, std::string result) {

@@ -84,6 +84,7 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
   auto located = locate(guard, step_kind_of(ask.kind), step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
+  entry.verb_pid = caller.pid;
   if (!entry.stored) {
     if (auto outcome = open_wait(guard, entry, ask)) return *outcome;
   }
@@ -111,6 +112,7 @@ Outcome Attempt::first_of(const FirstOfAsk& ask, const Caller& caller) {
   auto located = locate(guard, kernel::StepKind::first_of, step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
+  entry.verb_pid = caller.pid;
   if (!entry.stored) {
     if (auto outcome = open_group(guard, entry, ask)) return *outcome;
   }

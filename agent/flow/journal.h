@@ -31,7 +31,7 @@ struct Entry {
   StepAsk ask;             // as this attempt asked
   std::shared_ptr<std::atomic<bool>> superseded;  // tells a riding intent that the outcome carries it [J1]
   BootMs deadline_boot_ms = 0;                    // of the present execution; 0: none
-  int verb_pid = 0;                               // programs: the process that executes it
+  int verb_pid = 0;                               // programs: the verb that asks for it and is not answered yet
 };
 
 class Journal {
