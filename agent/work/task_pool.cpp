@@ -32,8 +32,9 @@ void TaskPool::stop() {
   {
     Lock lock(mutex_);
     stopping_ = true;
+    // Under the mutex: a worker that has looked and does not sleep yet would miss the bell, and be joined for ever.
+    for (auto& worker : workers_) worker.request_stop();
   }
-  for (auto& worker : workers_) worker.request_stop();
   offered_bell_.notify_all();
   workers_.clear();
 }
