@@ -97,11 +97,15 @@ void Rig::add(const std::string& name, std::function<std::string(flow::Context&)
 
 void Rig::replace(const std::string& name, std::function<std::string(flow::Context&)> code,
                   const std::string& version) {
-  remove(name);
   flow::NativeWorkflow workflow;
   workflow.name = name;
   workflow.version = version;
   workflow.run = std::move(code);
+  replace(std::move(workflow));
+}
+
+void Rig::replace(flow::NativeWorkflow workflow) {
+  remove(workflow.name);
   workflows_.push_back(std::move(workflow));
 }
 

@@ -47,6 +47,7 @@ class Rig {
   // The code of a name is another one from the next restart() on.
   void replace(const std::string& name, std::function<std::string(flow::Context&)> code,
                const std::string& version = "1");
+  void replace(flow::NativeWorkflow workflow);
   void remove(const std::string& name);
 
   // A function that tasks name; call before the first start().

@@ -105,6 +105,55 @@ TEST_CASE("[N47] the next execution of the same step is no progress") {
   CHECK(entered == 10);  // the first entry is written by the claim that counts as the first
 }
 
+TEST_CASE("[N96] ten restarts over a step of 60 s beside a run that kills the process: only the guilty one fails") {
+  for (const bool guilty_first : {true, false}) {
+    INFO((guilty_first ? "guilty first" : "innocent first"));
+    test::Rig rig;
+    bool killer_runs = false;
+    int begun = 0;
+    rig.add("guilty", [&](flow::Context&) -> std::string {
+      killer_runs = true;
+      rig.drive();  // the other workers go on meanwhile
+      throw test::Died{};
+    });
+    rig.add("innocent", [&](flow::Context& c) {
+      return c.step("long", Effect::idempotent, [&](const flow::EffectInfo&) {
+        ++begun;
+        for (int passed = 0; passed < 60'000; passed += 10'000) {
+          rig.advance(10'000);
+          rig.drive();  // a free worker takes what it may
+          if (killer_runs) throw test::Died{};
+        }
+        return std::string("1");
+      });
+    });
+    RunId guilty;
+    if (guilty_first) guilty = rig.start("guilty");
+    const RunId innocent = rig.start("innocent");
+    if (!guilty_first) guilty = rig.start("guilty");
+    int restarts = 0;
+    for (;; ++restarts) {
+      REQUIRE(restarts < 20);
+      try {
+        rig.drive();
+        break;
+      } catch (const test::Died&) {
+        killer_runs = false;
+        rig.restart();
+        (void)rig.sweep->pass();
+        CHECK(rig.run(innocent).recoveries <= limits::kCrashLoopAlone);
+      }
+    }
+    CHECK(restarts == 10);
+    CHECK(rig.run(guilty).status == RunStatus::failed);
+    CHECK(rig.run(guilty).error->find("CrashLoop") != std::string::npos);
+    CHECK(rig.run(innocent).status == RunStatus::completed);
+    CHECK(rig.run(innocent).result == "1");
+    CHECK(begun == 4);  // three deaths in company, then alone among the suspect
+    CHECK(rig.journal(innocent)[0].executions == 4);
+  }
+}
+
 TEST_CASE("[N97] retries 0 and a crash: run again, and still failed at its first recorded failure") {
   test::Rig rig;
   int entered = 0;

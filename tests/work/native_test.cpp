@@ -76,3 +76,47 @@ TEST_CASE("a process that dies in a non_idempotent step asks once, and does what
   CHECK(effects == 2);
   CHECK(rig.run(run).result == "\"paid\"");
 }
+
+TEST_CASE("[N103] a native version that is gone waits, and goes on with one that accepts it") {
+  test::Rig rig;
+  int effects = 0;
+  flow::NativeWorkflow flow;
+  flow.name = "flow";
+  flow.version = "1";
+  flow.run = [&](flow::Context& c) {
+    c.step("work", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return std::to_string(++effects); });
+    return c.signal("go");
+  };
+  rig.add(flow);
+  const auto version_of = [&](RunId id) {
+    return rig.number("SELECT version FROM workflow_versions WHERE id = " + std::to_string(rig.run(id).version.value));
+  };
+  const RunId run = rig.start("flow");
+  rig.drive();
+  flow.version = "2";
+  rig.replace(flow);
+  rig.restart();
+  (void)rig.signal(run, "go", "7");
+  CHECK(rig.drive() == 0);
+  CHECK(rig.run(run).status == kernel::RunStatus::queued);
+  CHECK(rig.run(run).reason == "version_missing");
+  CHECK(version_of(run) == 1);
+  const RunId fresh = rig.start("flow");  // version 2 is there, and held up by nothing
+  CHECK(rig.drive() == 1);
+  CHECK(version_of(fresh) == 2);
+  CHECK(effects == 2);
+  rig.restart();
+  CHECK(rig.drive() == 0);
+  CHECK(rig.count_events(run, "run.moved") == 0);
+
+  flow.accepts = {"1"};
+  rig.replace(flow);
+  rig.restart();
+  CHECK(rig.drive() == 1);
+  CHECK(rig.run(run).status == kernel::RunStatus::completed);
+  CHECK(rig.run(run).reason.value_or("").empty());
+  CHECK(version_of(run) == 2);
+  CHECK(rig.count_events(run, "run.moved") == 1);
+  CHECK(rig.count_events(fresh, "run.moved") == 0);
+  CHECK(effects == 2);  // its step was done under version 1
+}

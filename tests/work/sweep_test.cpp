@@ -281,6 +281,32 @@ TEST_CASE("[W5] a run that its workflow's limit holds back is not stalled") {
   CHECK(rig.count_events(second, "run.redriven") == 0);
 }
 
+TEST_CASE("[N40] seven runs stuck for an hour: at most 11 re-drives each, further and further apart") {
+  test::Rig rig;
+  rig.add("flow", [](flow::Context& c) { return c.approval("go on?"); });
+  std::vector<RunId> runs;
+  for (int i = 0; i < 7; ++i) runs.push_back(rig.start("flow"));
+  rig.drive();
+  rig.exec("UPDATE waits SET status = 'resolved', resolution = 'null', resolved_at = 1");
+  const TimeMs began = rig.store->now();
+  std::vector<TimeMs> first;  // of the first run
+  for (DurationMs passed = 0; passed < 3'600'000; passed += limits::kSweepIntervalMs) {
+    (void)rig.sweep->pass();
+    if (rig.count_events(runs[0], "run.redriven") > static_cast<int>(first.size()))
+      first.push_back(rig.store->now() - began);
+    // Of four, each re-drive leads back to where it was, by whatever fault; three are queued and nobody takes them.
+    rig.exec("UPDATE runs SET status = 'waiting' WHERE status = 'queued' AND id < 5");
+    rig.advance(limits::kSweepIntervalMs);
+  }
+  CHECK(first ==
+        std::vector<TimeMs>{0, 30'000, 90'000, 210'000, 450'000, 930'000, 1'530'000, 2'130'000, 2'730'000, 3'330'000});
+  for (const RunId run : runs) {
+    INFO("run " << run.value);
+    CHECK(rig.count_events(run, "run.redriven") <= 11);
+    CHECK(rig.count_events(run, "run.redriven") >= 5);
+  }
+}
+
 TEST_CASE("[N41] one of three stalled runs throws: the others resume, and its backoff is noted") {
   for (const bool bug : {false, true}) {
     test::Rig rig;
