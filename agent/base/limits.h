@@ -16,6 +16,7 @@ inline constexpr std::size_t kKeptOfTooLarge = 4096;        // first bytes of a 
 inline constexpr int kStepsPerRun = 100'000;                // a replay loads them all: about 60 MB
 inline constexpr std::size_t kNameBytes = 128;              // branch and name [V3]
 inline constexpr std::size_t kKeyBytes = 512;               // key [V3]
+inline constexpr std::size_t kAlternatives = 16;            // of a first-of: more than a person reads at once [A10]
 inline constexpr int kUnreadSignals = 10'000;               // a sender in a loop must not fill the disk [A9]
 
 // Time, in milliseconds.

@@ -230,7 +230,9 @@ std::string all_help() {
     name.resize(18, ' ');
     out += "  " + name + verb.does + "\n";
   }
-  out += "\nInside a workflow:\n  step wait sleep value send input result progress\n";
+  out +=
+      "\nInside a workflow:\n  step wait sleep call send value state continue-as-new input result progress\n  (bide "
+      "step --help, and so on)\n";
   out +=
       "\nThe agent is found by --agent or BIDE_AGENT (a socket's path or a URL, with its token in BIDE_TOKEN).\n"
       "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 still going, 6 no agent,\n"

@@ -76,6 +76,17 @@ struct CallAsk {
   std::string input = "{}";  // checked JSON
   std::string caller;
   std::string verb;
+  bool tried = false;  // as StepAsk
+};
+
+// A named value that others see of the run [J10]. Of a program: what is set is part of the request.
+struct StateAsk {
+  std::string branch;
+  std::string name;
+  std::string key;
+  std::string value = "null";  // checked JSON
+  std::string caller;
+  std::string verb;
 };
 
 // The version of a workflow that a start pins. Problem codes: workflow_unknown 404 (nearest name), workflow_changing

@@ -121,6 +121,14 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
 Closed Attempt::continue_as_new(std::string input) {
   Guard guard(mutex_);
   if (closing_ != Closing::open || cancelled_) return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
+  const bool joined = std::none_of(journal_.all().begin(), journal_.all().end(),
+                                   [](const auto& item) { return item.second->open || item.second->executing; });
+  if (options_.style == Style::program && !joined) {
+    (void)end_locked(guard, error_json("UnfinishedBranch",
+                                       "The program went on as a new run while a verb in the background was open: add "
+                                       "`wait` before it."));
+    return Closed{closing_};
+  }
   continue_input_ = std::move(input);
   close_locked(Closing::ending);
   return Closed{closing_};

@@ -93,7 +93,12 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
                               const std::function<std::string()>& make);
   // J10: a named value that others see. Its change is an event.
   [[nodiscard]] Outcome set_state(const std::string& branch, const std::string& name, const std::string& value);
-  // X7: from here on nothing is answered; a completed finish begins the run's successor with this input.
+  [[nodiscard]] Outcome set_state(const StateAsk& ask);
+  // Programs: what this attempt has set so far, by replay too, JSON. A branch reads what it set itself, else what the
+  // main branch set; the main branch reads what stands last in the journal, of all branches (it joins them).
+  [[nodiscard]] std::optional<std::string> state(std::string_view branch, std::string_view name) const;
+  // X7: from here on nothing is answered; a completed finish begins the run's successor with this input. A program must
+  // have joined its branches: another verb that is open is UnfinishedBranch.
   Closed continue_as_new(std::string input);
 
   // E6, of an attempt that undoes: what is not taken back yet, and the step of ~undo for one of them.

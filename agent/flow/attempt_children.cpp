@@ -18,9 +18,11 @@ Outcome Attempt::call(const CallAsk& ask, const Caller& caller) {
       json::Writer().begin_object().member("workflow", ask.workflow).member_raw("input", ask.input).end_object().take();
   step.caller = ask.caller;
   step.verb = ask.verb;
+  step.tried = ask.tried;
   auto located = locate(guard, kernel::StepKind::child, step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
+  entry.verb_pid = caller.pid;
   if (!entry.stored || (entry.row.status == kernel::StepStatus::started && !has_child(guard, entry))) {
     if (auto outcome = open_child(guard, entry, ask)) return *outcome;
   }

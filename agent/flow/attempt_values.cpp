@@ -1,6 +1,7 @@
 // Values of an attempt: recorded once, read for ever; what a run says of itself; what it may spend [J7, J8, J10].
 #include "agent/base/json.h"
 #include "agent/base/planted.h"
+#include "agent/base/text.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
 #include "agent/kernel/steps.h"
@@ -26,6 +27,37 @@ Outcome Attempt::set_state(const std::string& branch, const std::string& name, c
   ask.request = json::Writer().begin_object().member("state", name).end_object().take();
   Guard guard(mutex_);
   return record(guard, ask, [&] { return value; });
+}
+
+Outcome Attempt::set_state(const StateAsk& ask) {
+  StepAsk step;
+  step.branch = ask.branch;
+  step.name = ask.name;
+  step.key = ask.key;
+  step.effect = kernel::Effect::pure;
+  step.request =
+      json::Writer().begin_object().member("state", ask.name).member_raw("value", ask.value).end_object().take();
+  step.caller = ask.caller;
+  step.verb = ask.verb;
+  Guard guard(mutex_);
+  return record(guard, step, [&] { return ask.value; });
+}
+
+std::optional<std::string> Attempt::state(std::string_view branch, std::string_view name) const {
+  const std::string own = percent_encode(branch) + "/";
+  const Entry* found = nullptr;
+  const Entry* of_main = nullptr;
+  Guard guard(mutex_);
+  for (const auto& [seq, entry] : journal_.all()) {
+    const kernel::StepRow& row = entry->row;
+    if (!entry->visited || row.kind != kernel::StepKind::value || row.name != name || !row.result ||
+        !json::member(row.request, "state"))
+      continue;
+    if (branch.empty() || row.position.starts_with(own)) found = entry.get();
+    if (row.position.starts_with('/')) of_main = entry.get();
+  }
+  if (found == nullptr) found = of_main;
+  return found == nullptr ? std::nullopt : found->row.result;
 }
 
 Outcome Attempt::record(Guard& guard, const StepAsk& ask, const std::function<std::string()>& make) {

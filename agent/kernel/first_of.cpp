@@ -47,8 +47,8 @@ void close_siblings(db::Tx& tx, const WaitRow& won, TimeMs now) {
       .run();
 }
 
-std::string won_value(const WaitRow& won, std::string_view value) {
-  return json::Writer().begin_object().member("won", won.name).member_raw("value", value).end_object().take();
+std::string won_value(std::string_view name, std::string_view value) {
+  return json::Writer().begin_object().member("won", name).member_raw("value", value).end_object().take();
 }
 
 }  // namespace bide::kernel

@@ -29,6 +29,6 @@ struct Alternative {
 void close_siblings(db::Tx& tx, const WaitRow& won, TimeMs now);
 
 // {"won":name,"value":…}
-[[nodiscard]] std::string won_value(const WaitRow& won, std::string_view value);
+[[nodiscard]] std::string won_value(std::string_view name, std::string_view value);
 
 }  // namespace bide::kernel

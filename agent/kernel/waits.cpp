@@ -227,7 +227,7 @@ bool settle_from_wait(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeM
   if (wait.status != WaitStatus::resolved && wait.status != WaitStatus::expired)
     throw Bug("settle_from_wait: the wait has no answer");
   const std::string value = wait.resolution.value_or("null");
-  return settle_step(tx, fence, wait.step, in_group(tx, wait) ? won_value(wait, value) : value, now);
+  return settle_step(tx, fence, wait.step, in_group(tx, wait) ? won_value(wait.name, value) : value, now);
 }
 
 bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs now) {
@@ -236,7 +236,7 @@ bool settle_timer(db::Tx& tx, const Fence& fence, const WaitRow& wait, TimeMs no
   const std::string value =
       json::Writer().begin_object().member("woke_at", format_time(wait.resolve_by.value())).end_object().take();
   store_resolution(tx, wait.id, value, std::nullopt, now);
-  return settle_step(tx, fence, wait.step, in_group(tx, wait) ? won_value(wait, value) : value, now);
+  return settle_step(tx, fence, wait.step, in_group(tx, wait) ? won_value(wait.name, value) : value, now);
 }
 
 }  // namespace bide::kernel

@@ -108,6 +108,14 @@ std::string read_document_file(const std::string& path) {
   return read_document(fd.get(), path);
 }
 
+std::optional<std::string> document_of(const Arguments& arguments, std::string_view flag) {
+  const auto given = arguments.value(flag);
+  if (!given) return std::nullopt;
+  if (*given == "-") return checked(read_document(STDIN_FILENO, "stdin"), std::string(flag) + " -");
+  if (given->starts_with('@')) return checked(read_document_file(given->substr(1)), std::string(flag) + " " + *given);
+  return arguments.json(flag);
+}
+
 int verb_value(const Attempt& attempt, std::span<char*> argv) {
   static constexpr Flag kFlags[] = {{"--key"}, {"--branch"}};
   const auto arguments = parse_arguments(argv, kFlags);

@@ -12,6 +12,7 @@
 #include "agent/base/guard_protocol.h"
 #include "agent/base/text.h"
 #include "agent/verb/guard.h"
+#include "agent/verb/help.h"
 #include "agent/verb/verbs.h"
 
 namespace bide::verb {
@@ -22,9 +23,11 @@ struct Verb {
   int (*run)(const Attempt&, std::span<char*>);
   bool in_step;  // allowed inside a step's command
 };
-constexpr Verb kVerbs[] = {{"step", verb_step, false},   {"wait", verb_wait, false},       {"sleep", verb_sleep, false},
-                           {"value", verb_value, false}, {"result", verb_result, false},   {"send", verb_send, false},
-                           {"input", verb_input, true},  {"progress", verb_progress, true}};
+constexpr Verb kVerbs[] = {
+    {"step", verb_step, false},   {"wait", verb_wait, false},       {"sleep", verb_sleep, false},
+    {"value", verb_value, false}, {"result", verb_result, false},   {"send", verb_send, false},
+    {"call", verb_call, false},   {"state", verb_state, false},     {"continue-as-new", verb_continue_as_new, false},
+    {"input", verb_input, true},  {"progress", verb_progress, true}};
 
 // Verbs for operators. In an attempt those that change something would do it again at every replay.
 constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer",
@@ -65,7 +68,21 @@ void check_operator_verb(const Attempt& attempt, const std::string& verb) {
   attempt.end_run("Usage", "bide has no verb " + verb + (near.empty() ? "" : ": did you mean bide " + near + "?"));
 }
 
+// Before `--`: what stands after it is another program's.
+bool asks_for_help(std::span<char*> argv) {
+  for (const char* word : argv) {
+    if (std::strcmp(word, "--") == 0) return false;
+    if (std::strcmp(word, "--help") == 0 || std::strcmp(word, "-h") == 0) return true;
+  }
+  return false;
+}
+
 int run_verb(const Verb& verb, const Attempt& attempt, std::span<char*> argv) {
+  if (asks_for_help(argv)) {
+    print("bide " + std::string(verb.name) + ": " + std::string(help_of(verb.name)) +
+          std::string(place_help(verb.name)));
+    return 0;
+  }
   if (attempt.where() == Attempt::Where::outside &&
       !(std::strcmp(verb.name, "input") == 0 && std::getenv("BIDE_INPUT"))) {
     attempt.end_run("Usage",

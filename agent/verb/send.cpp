@@ -1,25 +1,9 @@
 // bide send: a message through the outbox, in the journal. The run does not wait for its delivery.
-#include <unistd.h>
-
 #include "agent/base/json.h"
 #include "agent/base/random.h"
 #include "agent/verb/verbs.h"
 
 namespace bide::verb {
-namespace {
-
-std::string data_of(const Arguments& arguments) {
-  const std::string given = arguments.value("--data").value_or("{}");
-  std::string data = given;
-  if (given == "-") data = read_document(STDIN_FILENO, "stdin");
-  if (given.starts_with('@')) data = read_document_file(given.substr(1));
-  if (const auto refused = json::check(data)) {
-    throw Misuse{"bide send: --data is no JSON: " + refused->why + " at byte " + std::to_string(refused->offset)};
-  }
-  return data;
-}
-
-}  // namespace
 
 int verb_send(const Attempt& attempt, std::span<char*> argv) {
   static constexpr Flag kFlags[] = {{"--data"}, {"--name"}, {"--key"}, {"--branch"}};
@@ -30,8 +14,8 @@ int verb_send(const Attempt& attempt, std::span<char*> argv) {
     throw Misuse{"bide send " + url + ": a message goes to a URL that begins with http:// or https://"};
   json::Writer out;
   out.begin_object().member("branch", branch_of(arguments)).member("name", arguments.value("--name").value_or("send"));
-  out.member("key", arguments.value("--key").value_or("")).member("url", url).member_raw("data", data_of(arguments));
-  out.member("verb", SystemRandom().uid());
+  out.member("key", arguments.value("--key").value_or("")).member("url", url);
+  out.member_raw("data", document_of(arguments, "--data").value_or("{}")).member("verb", SystemRandom().uid());
   (void)attempt.post("messages", out.end_object().take());
   return 0;
 }

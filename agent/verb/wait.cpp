@@ -30,6 +30,14 @@ constexpr Flag kQuestion[] = {{"--name"},
                               {"--try", Takes::nothing}};
 constexpr Flag kSignal[] = {
     {"--key"}, {"--timeout"}, {"--branch"}, {"--json", Takes::nothing}, {"--try", Takes::nothing}};
+constexpr Flag kAny[] = {{"--approval", Takes::many},
+                         {"--question", Takes::many},
+                         {"--signal", Takes::many},
+                         {"--timer"},
+                         {"--name"},
+                         {"--key"},
+                         {"--branch"},
+                         {"--try", Takes::nothing}};
 constexpr Flag kSleep[] = {{"--until"}, {"--key"}, {"--name"}, {"--branch"}};
 constexpr std::int64_t kLargestQuorum = 1'000;
 
@@ -119,6 +127,51 @@ int signal(const Attempt& attempt, std::span<char*> argv) {
   return ask(attempt, {"signal", only_word(arguments, "bide wait signal", "name"), "{}", {}}, arguments);
 }
 
+// Names of a group differ: the second approval is "approval-2". A signal has its own.
+std::string numbered(const std::string& kind, std::size_t index) {
+  return index == 0 ? kind : kind + "-" + std::to_string(index + 1);
+}
+
+void add_alternative(json::Writer& out, const std::string& kind, const std::string& name, const std::string& request) {
+  out.begin_object().member("kind", kind).member("name", name).member_raw("request", request).end_object();
+}
+
+void add_texts(json::Writer& out, const Arguments& arguments, const std::string& kind) {
+  const auto texts = arguments.all("--" + kind);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].empty()) throw Misuse{"bide wait any: --" + kind + " needs a text"};
+    add_alternative(out, kind, numbered(kind, i),
+                    json::Writer().begin_object().member("text", texts[i]).end_object().take());
+  }
+}
+
+// The order among them is fixed: where several have their answer already, the first of these wins [A10].
+int any(const Attempt& attempt, std::span<char*> argv) {
+  const auto arguments = parse_arguments(argv, kAny);
+  if (!arguments.words.empty() || arguments.has_command ||
+      !(arguments.has("--approval") || arguments.has("--question") || arguments.has("--signal") ||
+        arguments.has("--timer"))) {
+    throw Misuse{
+        "bide wait any takes flags only, one at least: --approval TEXT, --question TEXT, --signal NAME, --timer 1h"};
+  }
+  json::Writer out;
+  out.begin_object().member("branch", branch_of(arguments)).member("name", arguments.value("--name").value_or("any"));
+  out.member("key", arguments.value("--key").value_or("")).member("try", arguments.has("--try"));
+  out.member("verb", SystemRandom().uid()).key("alternatives").begin_array();
+  add_texts(out, arguments, "approval");
+  add_texts(out, arguments, "question");
+  for (const auto& name : arguments.all("--signal")) add_alternative(out, "signal", name, "{}");
+  if (const auto length = arguments.duration("--timer"))
+    add_alternative(out, "timer", "timer",
+                    json::Writer().begin_object().member("sleep_ms", *length).end_object().take());
+  const std::string reply = attempt.post("waits/any", out.end_array().end_object().take());
+  const std::string outcome = json::string_member(reply, "outcome").value_or("");
+  const int code = outcome == "denied" ? kDenied : outcome == "changes_requested" ? kChangesRequested : 0;
+  if (code != 0 && !arguments.has("--try")) attempt.end_run("Denied", "bide wait any was " + outcome);
+  print(json::member(reply, "result").value_or("null") + "\n");
+  return code;
+}
+
 }  // namespace
 
 int verb_wait(const Attempt& attempt, std::span<char*> argv) {
@@ -126,9 +179,10 @@ int verb_wait(const Attempt& attempt, std::span<char*> argv) {
   if (kind == "approval") return approval(attempt, argv.subspan(1));
   if (kind == "question") return question(attempt, argv.subspan(1));
   if (kind == "signal") return signal(attempt, argv.subspan(1));
+  if (kind == "any") return any(attempt, argv.subspan(1));
   throw Misuse{"bide wait " + std::string(kind) +
-               ": it is bide wait approval TEXT, bide wait question TEXT, or "
-               "bide wait signal NAME"};
+               ": it is bide wait approval TEXT, bide wait question TEXT, bide wait signal NAME, or "
+               "bide wait any --approval TEXT --signal NAME --timer 1h"};
 }
 
 int verb_sleep(const Attempt& attempt, std::span<char*> argv) {

@@ -15,8 +15,9 @@ using std::chrono::milliseconds;
 
 TEST_CASE("[N116] a verb inside a step ends the run, whatever is put around it") {
   World world;
-  const std::string verb = GENERATE("bide step inner -- true", "bide wait approval x", "bide sleep 1s",
-                                    "bide value uuid", "bide result a=b");
+  const std::string verb =
+      GENERATE("bide step inner -- true", "bide wait approval x", "bide sleep 1s", "bide value uuid", "bide result a=b",
+               "bide call other", "bide state get a", "bide continue-as-new", "bide send http://127.0.0.1/");
   const json body = world.ends_with("bide step outer -- sh -c '" + verb + " || true; touch after'; touch after");
   CHECK(body.at("code") == "NestedVerb");
   CHECK(world.agent.requests("end").at(0).token == "Bearer bst_7_3_1_n1");
@@ -54,6 +55,22 @@ TEST_CASE("[N116] wrong usage inside an attempt ends the run with a sentence tha
       {"bide result a=1 a=2", "twice"},
       {"bide result a:=nope", "JSON"},
       {"bide progress 101", "100"},
+      {"bide call", "one workflow"},
+      {"bide call a b", "one workflow"},
+      {"bide call a --input nope", "JSON"},
+      {"bide call a --input @nowhere", "nowhere"},
+      {"bide state put a b", "bide state set NAME VALUE"},
+      {"bide state set a", "a name and a value"},
+      {"bide state set a nope --json", "JSON"},
+      {"bide state get", "one name"},
+      {"bide continue-as-new again", "--input"},
+      {"bide continue-as-new --input nope", "JSON"},
+      {"bide wait any", "one at least"},
+      {"bide wait any go", "flags only"},
+      {"bide wait any --timer 10", "10s"},
+      {"bide wait any --aproval x", "did you mean --approval?"},
+      {"bide send nowhere", "http"},
+      {"bide send http://x --data nope", "JSON"},
       {"bide stpe a -- true", "bide step"},
       {"bide run other", "bide step run --effect idempotent"},
       {"bide approve 7", "step"},
@@ -76,6 +93,27 @@ TEST_CASE("Outside an attempt a workflow verb says so and exits with 2") {
   CHECK(done.exit == Exit{2, 0});
   CHECK(done.err.find("bide run") != std::string::npos);
   CHECK(world.agent.requests().empty());
+}
+
+TEST_CASE("Each workflow verb has its help, outside a workflow and inside, and asks nothing for it") {
+  World world;
+  const std::string verb = GENERATE("step", "wait", "sleep", "call", "send", "value", "state", "continue-as-new",
+                                    "input", "result", "progress");
+  INFO(verb);
+  auto command = world.agent.script("bide " + verb + " --help");
+  const auto inside = test::run(command);
+  std::erase_if(command.env, [](const auto& variable) { return variable.first == "BIDE_ATTEMPT"; });
+  const auto outside = test::run(command);
+  CHECK(inside.exit == Exit{0, 0});
+  CHECK(outside.exit == Exit{0, 0});
+  CHECK(inside.out == outside.out);
+  CHECK(outside.out.find("Usage: bide " + verb) != std::string::npos);
+  CHECK(world.agent.requests().empty());
+}
+
+TEST_CASE("A step's command may have a --help of its own") {
+  World world;
+  CHECK(world.run("bide step help -- sh -c 'echo $1' sh --help").out == "--help\n");
 }
 
 TEST_CASE("Waits print what was decided") {

@@ -1,0 +1,107 @@
+#include "web/attempt_route.h"
+
+#include "agent/base/hash.h"
+#include "agent/base/text.h"
+
+namespace bide::web::attempt_route {
+
+Problem invalid(std::string pointer, std::string why) {
+  Problem bad = problem("invalid", pointer + " " + why);
+  bad.errors.push_back({std::move(pointer), std::move(why)});
+  return bad;
+}
+
+std::variant<Attempt, Problem> find_attempt(Ports& ports, const Request& request, bool by_step) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return *bad;
+  const Principal& who = request.principal;
+  const RunId run(std::get<std::int64_t>(id));
+  if (who.run != run) return problem("forbidden", "the token is that of another run");
+  if (who.attempt_secret.empty()) return problem("unauthorized", "send the attempt's token, BIDE_ATTEMPT");
+  Attempt attempt = ports.commands.executor().attempt(run, who.epoch);
+  if (!attempt) return problem("lease_lost", "the attempt is over; another one has the run, or will");
+  if (who.step != 0) {
+    if (!by_step) return problem("forbidden", "a step's command has no right to the journal");
+    if (!attempt->executes(who.step, who.attempt_secret))
+      return problem("unauthorized", "the step's token is not valid");
+    return attempt;
+  }
+  if (!same_secret(attempt->secret(), who.attempt_secret))
+    return problem("unauthorized", "the attempt's token is not valid");
+  return attempt;
+}
+
+std::variant<Place, Problem> read_place(const Request& request) {
+  const auto text = [&](std::string_view member) { return json::string_member(request.body, member).value_or(""); };
+  Place place{text("branch"), text("name"), text("key"), text("caller"), text("verb")};
+  if (place.branch.size() > limits::kNameBytes) return invalid("/branch", "may have 128 bytes");
+  if (place.name.empty() || place.name.size() > limits::kNameBytes) return invalid("/name", "has 1 to 128 bytes");
+  if (place.key.size() > limits::kKeyBytes) return invalid("/key", "may have 512 bytes");
+  if (place.branch == kernel::kUndoBranch) return invalid("/branch", "is the agent's own");
+  return place;
+}
+
+json::Writer begin(std::string_view state) {
+  json::Writer out;
+  out.begin_object().member("state", state);
+  return out;
+}
+
+Response state(json::Writer&& out) { return json_response(200, out.end_object().take()); }
+
+namespace {
+
+// An object that both say and add to: `error` with one more member.
+std::string with_member(const std::string& error, std::string_view name, std::string_view value) {
+  if (error.empty() || error.back() != '}') return error;
+  const std::string member = json::quote(name) + ":" + json::quote(value) + "}";
+  std::string whole = error.substr(0, error.size() - 1);
+  if (trim(whole) != "{") whole += ",";
+  return whole + member;
+}
+
+}  // namespace
+
+Response closed(flow::Closing why) {
+  switch (why) {
+    case flow::Closing::lease_lost:
+      return problem_response(problem("lease_lost", "the attempt is over; another one has the run, or will"));
+    case flow::Closing::shutdown: return hang_up();  // whoever asks tries again until the agent is back
+    case flow::Closing::open:                        // a newer connection of the same verb took its place
+    case flow::Closing::ending:
+    case flow::Closing::suspended:
+    case flow::Closing::cancelled:
+    case flow::Closing::fault:
+    case flow::Closing::paused:
+    case flow::Closing::finished: break;
+  }
+  return stay_open();  // its process is ended by us
+}
+
+Response say(flow::Attempt& attempt, const flow::Outcome& outcome) {
+  if (const auto* settled = std::get_if<flow::Settled>(&outcome)) {
+    json::Writer out = begin("settled");
+    if (!settled->outcome.empty()) out.member("outcome", settled->outcome);
+    return state(std::move(out.member_raw("result", settled->result)));
+  }
+  if (const auto* failed = std::get_if<flow::Failed>(&outcome)) {
+    if (failed->tried) return state(std::move(begin("failed").member_raw("error", failed->error)));
+    return closed(attempt.end(with_member(failed->error, "step", failed->name)).why);
+  }
+  if (const auto* execute = std::get_if<flow::Execute>(&outcome)) {
+    json::Writer out = begin("execute");
+    out.member("step", execute->step).member("nonce", execute->nonce);
+    out.member("idempotency_key", execute->idempotency_key).member("execution", execute->execution);
+    return state(std::move(out));
+  }
+  if (const auto* probe = std::get_if<flow::AskProbe>(&outcome)) {
+    json::Writer out = begin("probe");
+    out.member("step", probe->step).member("nonce", probe->nonce);
+    out.member("idempotency_key", probe->idempotency_key).member("probe", probe->probe);
+    return state(std::move(out));
+  }
+  if (const auto* refused = std::get_if<Problem>(&outcome)) return problem_response(*refused);
+  return closed(std::get<flow::Closed>(outcome).why);
+}
+
+}  // namespace bide::web::attempt_route

@@ -1,0 +1,155 @@
+// Steps of an attempt: begin, the probe's verdict, the outcome.
+#include "agent/kernel/evidence.h"
+#include "web/attempt_route.h"
+
+namespace bide::web::attempt_route {
+namespace {
+
+std::variant<flow::StepAsk, Problem> read_step(Request& request) {
+  if (auto bad = check_body(request, {{"branch", Kind::string},
+                                      {"name", Kind::string, true},
+                                      {"key", Kind::string},
+                                      {"effect", Kind::string},
+                                      {"request"},
+                                      {"retries", Kind::integer},
+                                      {"backoff_ms", Kind::integer},
+                                      {"timeout_ms", Kind::integer},
+                                      {"on_timeout", Kind::string},
+                                      {"probe", Kind::string},
+                                      {"assume"},
+                                      {"compensate", Kind::string},
+                                      {"caller", Kind::string},
+                                      {"try", Kind::boolean},
+                                      {"no_effect_yet", Kind::boolean},
+                                      {"verb", Kind::string}})) {
+    return *bad;
+  }
+  const auto place = read_place(request);
+  if (const auto* bad = std::get_if<Problem>(&place)) return *bad;
+  const std::string& body = request.body;
+  flow::StepAsk ask;
+  set_place(ask, std::get<Place>(place));
+  const auto effect = kernel::effect_from(json::string_member(body, "effect").value_or("non_idempotent"));
+  if (!effect) return invalid("/effect", "must be pure, idempotent or non_idempotent");
+  ask.effect = *effect;
+  ask.request = json::member(body, "request").value_or("null");
+  ask.retries = json::int_member(body, "retries").value_or(0);
+  ask.backoff = json::int_member(body, "backoff_ms").value_or(0);
+  ask.timeout = json::int_member(body, "timeout_ms").value_or(0);
+  if (ask.retries < 0) return invalid("/retries", "must not be negative");
+  if (ask.backoff < 0) return invalid("/backoff_ms", "must not be negative");
+  if (ask.timeout < 0) return invalid("/timeout_ms", "must not be negative");
+  const auto on_timeout = json::string_member(body, "on_timeout");
+  if (on_timeout && *on_timeout != "fail") return invalid("/on_timeout", "can only be fail");
+  ask.fail_on_timeout = on_timeout.has_value();
+  ask.probe = json::string_member(body, "probe");
+  ask.assume = json::member(body, "assume");
+  ask.compensate = json::string_member(body, "compensate");
+  ask.tried = json::bool_member(body, "try").value_or(false);
+  return ask;
+}
+
+Response begin_step(Ports& ports, Request& request) {
+  const auto found = find_attempt(ports, request, false);
+  if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
+  const auto read = read_step(request);
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  flow::Attempt& attempt = *std::get<Attempt>(found);
+  return asked(attempt, request,
+               [&](const flow::Caller& caller) { return attempt.begin_step(std::get<flow::StepAsk>(read), caller); });
+}
+
+// K2: what an attempt of a dead agent hands in changes nothing, but it is evidence. (A probe's verdict is no outcome.)
+void keep_late(Ports& ports, const Request& request) {
+  const auto step = request.capture_id("step");
+  const auto nonce = json::string_member(request.body, "nonce");
+  const Principal& who = request.principal;
+  if (!step || !nonce || !who.run || json::member(request.body, "verdict")) return;
+  const auto error = json::member(request.body, "error");
+  const std::string text = error ? *error : json::member(request.body, "result").value_or("null");
+  const kernel::HandedIn handed{text, error.has_value()};
+  ports.commands.store().write([&](db::Tx& tx) {
+    (void)kernel::keep_orphaned_outcome(tx, *who.run, *step, who.epoch, *nonce, handed, tx.now());
+  });
+}
+
+// What complete, fail and probe have in common: the step of the path and the nonce of the body.
+struct Handed {
+  Attempt attempt;
+  std::int64_t step = 0;
+  std::string nonce;
+};
+std::variant<Handed, Problem> read_handed(Ports& ports, Request& request, std::initializer_list<Member> members) {
+  const auto found = find_attempt(ports, request, false);
+  if (const auto* bad = std::get_if<Problem>(&found)) {
+    if (bad->code == "lease_lost") keep_late(ports, request);
+    return *bad;
+  }
+  const auto step = request.capture_id("step");
+  if (!step) return problem("step_unknown", "a step is named by its number");
+  if (auto bad = check_body(request, members)) return *bad;
+  return Handed{std::get<Attempt>(found), *step, json::string_member(request.body, "nonce").value_or("")};
+}
+
+Response probe_said(Ports& ports, Request& request) {
+  const auto read =
+      read_handed(ports, request, {{"nonce", Kind::string, true}, {"verdict", Kind::string, true}, {"result"}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& handed = std::get<Handed>(read);
+  const auto word = json::string_member(request.body, "verdict").value_or("");
+  flow::ProbeVerdict verdict = flow::ProbeVerdict::cannot_tell;
+  if (word == "ran") {
+    verdict = flow::ProbeVerdict::ran;
+  } else if (word == "did_not_run") {
+    verdict = flow::ProbeVerdict::did_not_run;
+  } else if (word != "cannot_tell") {
+    return problem_response(invalid("/verdict", "must be ran, did_not_run or cannot_tell"));
+  }
+  const auto result = json::member(request.body, "result");
+  return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
+    return handed.attempt->probe_said(handed.step, handed.nonce, verdict, result, caller);
+  });
+}
+
+Response complete(Ports& ports, Request& request) {
+  const auto read = read_handed(ports, request, {{"nonce", Kind::string, true}, {"result"}, {"usage", Kind::object}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& handed = std::get<Handed>(read);
+  const std::string result = json::member(request.body, "result").value_or("null");
+  auto usage = json::member(request.body, "usage");
+  if (usage == "null") usage.reset();
+  return asked(*handed.attempt, request,
+               [&](const flow::Caller&) { return handed.attempt->complete(handed.step, handed.nonce, result, usage); });
+}
+
+Response fail(Ports& ports, Request& request) {
+  const auto read = read_handed(ports, request,
+                                {{"nonce", Kind::string, true},
+                                 {"error", Kind::object, true},
+                                 {"retryable", Kind::boolean},
+                                 {"unknown", Kind::boolean}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& handed = std::get<Handed>(read);
+  flow::Attempt::FailureReport report;
+  report.error = json::member(request.body, "error").value_or("{}");
+  const std::string code = json::string_member(report.error, "code").value_or("");
+  if (code.empty()) return problem_response(invalid("/error/code", "is missing"));
+  report.retryable = json::bool_member(request.body, "retryable").value_or(true);
+  report.unknown = json::bool_member(request.body, "unknown").value_or(false);
+  report.stays_pending = code == "NotFound";
+  report.fault = code == "SpawnFailed";
+  return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
+    return handed.attempt->fail(handed.step, handed.nonce, report, caller);
+  });
+}
+
+}  // namespace
+
+void add_steps(Ports& ports, Router& router, const std::string& base) {
+  router.verb("POST", base + "steps", with(ports, begin_step));
+  router.verb("POST", base + "steps/{step}/probe", with(ports, probe_said));
+  router.verb("POST", base + "steps/{step}/complete", with(ports, complete));
+  router.verb("POST", base + "steps/{step}/fail", with(ports, fail));
+}
+
+}  // namespace bide::web::attempt_route
