@@ -12,7 +12,7 @@
 
 #include "agent/base/log.h"
 #include "agent/base/time.h"
-#include "db/store.h"
+#include "db/durability.h"
 
 namespace bide {
 

@@ -71,11 +71,14 @@ work::ExecutorOptions executor_options(const Config& config) {
   return options;
 }
 
-// The static front lies beside the agent: it is what programs find as `bide`.
+// What programs find as `bide`: the static front beside the agent, or, for a program with the agent in it that lies
+// elsewhere, the installed one.
 std::string verb_executable() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return (error ? fs::path("bide") : self.parent_path() / "bide").string();
+  const fs::path beside = (error ? fs::path() : self.parent_path()) / "bide";
+  const fs::path installed = BIDE_INSTALLED_FRONT;
+  return (fs::exists(beside, error) || !fs::exists(installed, error) ? beside : installed).string();
 }
 
 work::ProgramSettings program_settings(const Config& config) {

@@ -19,12 +19,11 @@
 #include <utility>
 
 #include "agent/base/clock.h"
+#include "db/durability.h"
 #include "db/embedded.h"
 #include "db/tx.h"
 
 namespace bide::db {
-
-enum class Durability { full, relaxed };  // synchronous=FULL, or NORMAL: the operator's choice [C3]
 
 struct StoreOptions {
   std::string directory;  // DIR: holds bide.db, bide.lock, bide.reserve; made (0700) if it is missing

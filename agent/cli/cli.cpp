@@ -1,15 +1,19 @@
 #include "agent/cli/cli.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "agent/base/errors.h"
 #include "agent/base/json.h"
 #include "agent/base/text.h"
+#include "agent/bide.h"
 #include "agent/cli/arguments.h"
 #include "agent/cli/verbs.h"
 
@@ -47,8 +51,7 @@ struct Alone {
   const char* name;
   int (*run)(Console&, const Arguments&);
 };
-constexpr Alone kAlone[] = {
-    {"serve", verb_serve}, {"sql", verb_sql}, {"version", verb_version}, {"completion", verb_completion}};
+constexpr Alone kAlone[] = {{"sql", verb_sql}, {"version", verb_version}, {"completion", verb_completion}};
 
 // --agent, BIDE_AGENT, the socket of our own configuration, that of the system if ours is not there.
 std::string agent_address(const Arguments& arguments) {
@@ -84,7 +87,8 @@ int refused(Console& console, const Arguments& arguments, const Reply& reply) {
   return kFailed;
 }
 
-int dispatch(Console& console, const Arguments& arguments) {
+int dispatch(Console& console, const Arguments& arguments, flow::Registry registry) {
+  if (arguments.verb == "serve") return verb_serve(console, arguments, std::move(registry));
   for (const Alone& verb : kAlone) {
     if (arguments.verb == verb.name) return verb.run(console, arguments);
   }
@@ -106,7 +110,7 @@ Reply accepted(Reply reply) {
   return reply;
 }
 
-int run(const std::vector<std::string>& argv, Console& console) {
+int run(const std::vector<std::string>& argv, Console& console, flow::Registry registry) {
   Arguments arguments;
   try {
     if (const auto ended = parse({argv.begin() + (argv.empty() ? 0 : 1), argv.end()}, arguments)) {
@@ -114,7 +118,7 @@ int run(const std::vector<std::string>& argv, Console& console) {
       console.err << ended->err << std::flush;
       return ended->code;
     }
-    const int code = dispatch(console, arguments);
+    const int code = dispatch(console, arguments, std::move(registry));
     console.out.flush();
     if (!console.out) {
       console.err << "bide: the output could not be written\n";
@@ -136,12 +140,20 @@ int run(const std::vector<std::string>& argv, Console& console) {
   }
 }
 
-int run(int argc, char** argv) {
-  Console console{std::cout, std::cerr, std::cin};
+}  // namespace bide::cli
+
+namespace bide {
+
+int run_agent(int argc, char** argv, flow::Registry registry) {
+  // Debian's SQLite allocates without lookaside, and glibc trims the heap at each commit: up to a third of the time.
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_TOP_PAD, 1 << 20);
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c)
+  cli::Console console{std::cout, std::cerr, std::cin};
   console.terminal = ::isatty(STDOUT_FILENO) == 1;
   const char* no_color = std::getenv("NO_COLOR");
   console.colour = console.terminal && (no_color == nullptr || *no_color == '\0');
-  return run({argv, argv + argc}, console);
+  return cli::run({argv, argv + argc}, console, std::move(registry));
 }
 
-}  // namespace bide::cli
+}  // namespace bide

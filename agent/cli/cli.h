@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/cli/console.h"
+#include "agent/flow/registry.h"
 
 namespace bide::cli {
 
@@ -21,8 +22,7 @@ inline constexpr int kDenied = 10;
 inline constexpr int kChangesRequested = 11;
 inline constexpr int kExpired = 12;
 
-// The whole command line, with the program's name first.
-int run(int argc, char** argv);
-int run(const std::vector<std::string>& argv, Console& console);
+// The whole command line, with the program's name first. `registry`: the native workflows that `serve` has.
+int run(const std::vector<std::string>& argv, Console& console, flow::Registry registry = {});
 
 }  // namespace bide::cli

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <ostream>
+#include <utility>
 
 #include "agent/base/log.h"
 #include "agent/cli/verbs.h"
@@ -9,7 +10,7 @@
 
 namespace bide::cli {
 
-int verb_serve(Console& console, const Arguments& arguments) {
+int verb_serve(Console& console, const Arguments& arguments, flow::Registry registry) {
   const LoadedConfig loaded = load_config(surroundings_of_process(), arguments.config, arguments.flags);
   if (arguments.print_config) {
     console.out << print_config(loaded);
@@ -17,7 +18,7 @@ int verb_serve(Console& console, const Arguments& arguments) {
   }
   log::set_level(loaded.config.log_level);
   Service::block_signals();
-  Service service(loaded.config, flow::Registry());
+  Service service(loaded.config, std::move(registry));
   service.start();
   service.wait_for_signal();
   // Code that ignores the stop would hold the destructors for ever; what is durable is so by its COMMIT.

@@ -52,7 +52,7 @@ int verb_clock(Session& session);
 int verb_ui(Session& session);
 
 // These ask no agent.
-int verb_serve(Console& console, const Arguments& arguments);
+int verb_serve(Console& console, const Arguments& arguments, flow::Registry registry);
 int verb_sql(Console& console, const Arguments& arguments);
 int verb_version(Console& console, const Arguments& arguments);
 int verb_completion(Console& console, const Arguments& arguments);

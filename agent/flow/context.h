@@ -16,9 +16,16 @@
 #include <string>
 #include <vector>
 
-#include "agent/flow/attempt.h"
+#include "agent/flow/ask.h"
+#include "agent/kernel/usage_numbers.h"
+
+namespace bide {
+class Random;
+}
 
 namespace bide::flow {
+
+class Attempt;
 
 // Not a std::exception, so that `catch (const std::exception&)` does not take it.
 struct AttemptClosed {

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "agent/base/json.h"
+#include "agent/flow/attempt.h"
 
 namespace bide::flow {
 namespace {

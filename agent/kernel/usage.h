@@ -1,16 +1,14 @@
 // Usage: numbers by name that steps report, summed by run and by mission, each entry once [J7].
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 
 #include "agent/kernel/runs.h"
+#include "agent/kernel/usage_numbers.h"
 #include "db/tx.h"
 
 namespace bide::kernel {
-
-using Usage = std::map<std::string, double>;
 
 // {"tokens":120,"cost":0.5}; members that are not numbers are ignored. And back: whole numbers without a point.
 [[nodiscard]] Usage parse_usage(std::string_view document);
