@@ -26,8 +26,9 @@ std::optional<WaitRow> deciding_wait(db::ReadTx& tx, StepId step) {
   std::optional<WaitId> found;
   {
     db::Query q(tx,
-                "SELECT id FROM waits WHERE step_id = ? ORDER BY status IN ('resolved', 'expired') DESC, "
-                "status = 'pending' DESC, kind = 'timer' DESC, id DESC LIMIT 1");
+                "SELECT id FROM waits WHERE id IN (SELECT max(id) FROM waits WHERE step_id = ? GROUP BY name) ORDER BY "
+                "status IN ('resolved', 'expired') DESC, status = 'pending' DESC, kind = 'timer' DESC, id DESC LIMIT "
+                "1");
     q.bind(step);
     if (q.next()) found = WaitId(q.integer(0));
   }

@@ -21,7 +21,7 @@ struct Alternative {
                                         const std::vector<Alternative>& alternatives, bool reset_recoveries,
                                         TimeMs now);
 
-// The wait of a step that counts: the one that was settled, else its timer, else its latest one.
+// The wait of a step that counts, of the latest of each name: the one that was settled, else its timer, else the last.
 [[nodiscard]] std::optional<WaitRow> deciding_wait(db::ReadTx& tx, StepId step);
 // When a pending wait of this step stops taking answers because of a timer beside it.
 [[nodiscard]] std::optional<TimeMs> group_deadline(db::ReadTx& tx, StepId step);

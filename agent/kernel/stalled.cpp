@@ -2,6 +2,7 @@
 
 #include "agent/base/limits.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/tasks.h"
 
 namespace bide::kernel {
 namespace {
@@ -60,7 +61,13 @@ std::vector<RunId> due_redrives(db::ReadTx& tx, int limit, TimeMs now) {
 }
 
 bool redrive(db::Tx& tx, const ClaimRules& rules, RunId run, TimeMs now) {
-  if (open_task(tx, run)) return false;  // the mark is that of its tasks [W6]
+  if (open_task(tx, run)) {
+    // The mark is that of its tasks [W6]. Between two offers it is of no use, and would be due for as long as one is
+    // worked on; the delay stays.
+    if (!relay_due(tx, run, now))
+      db::Query(tx, "UPDATE runs SET redrive_at = NULL WHERE id = ? AND redrive_at <= ?").bind(run, now).run();
+    return false;
+  }
   const auto row = read_run(tx, run);
   if (!row || !is_stalled(tx, run, to_text(row->status), row->run_at, rules, true, now)) {
     db::Query(tx, "UPDATE runs SET redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();

@@ -112,6 +112,12 @@ TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& 
   return TaskRecorded::settled;
 }
 
+bool lapse_due(db::ReadTx& tx, TimeMs now) {
+  db::Query q(tx,
+              "SELECT 1 FROM steps WHERE status = 'started' AND lease_until IS NOT NULL AND lease_until <= ? LIMIT 1");
+  return q.bind(now).next();
+}
+
 std::vector<StepId> lapse_tasks(db::Tx& tx, const std::function<bool(StepId)>& alive, int limit, TimeMs now,
                                 Ripples* ripples) {
   struct Lapsed {
@@ -160,6 +166,11 @@ void keep_task_leases(db::Tx& tx, TimeMs now) {
 bool relay_due(db::ReadTx& tx, TimeMs now) {
   db::Query q(tx, "SELECT 1 " BIDE_UNDISPATCHED "LIMIT 1");
   return q.bind(now, limits::kTaskRelayMs).next();
+}
+
+bool relay_due(db::ReadTx& tx, RunId run, TimeMs now) {
+  db::Query q(tx, "SELECT 1 " BIDE_UNDISPATCHED "AND s.run_id = ?3 LIMIT 1");
+  return q.bind(now, limits::kTaskRelayMs, run).next();
 }
 
 std::vector<StepId> relay_tasks(db::Tx& tx, int limit, TimeMs now) {

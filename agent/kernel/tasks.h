@@ -45,6 +45,8 @@ enum class TaskRecorded { settled, again, late };  // late: another has it; kept
 [[nodiscard]] TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& outcome, TimeMs now,
                                        Ripples* ripples);
 
+// A lease has ended: lapse_tasks has something to do. Seeks only.
+[[nodiscard]] bool lapse_due(db::ReadTx& tx, TimeMs now);
 // Leases that have ended: E1 decides. pure and idempotent: pending again; non_idempotent: the question [E3]. Those that
 // `alive` says are worked on here go on with a new lease. Returns the tasks that are to be offered again.
 [[nodiscard]] std::vector<StepId> lapse_tasks(db::Tx& tx, const std::function<bool(StepId)>& alive, int limit,
@@ -55,6 +57,7 @@ void keep_task_leases(db::Tx& tx, TimeMs now);
 // W6: pending for limits::kTaskRelayMs past their time, on live runs that nobody drives: one a run, at most `limit`,
 // and the run's next one not before its backoff. Writes only when there is one.
 [[nodiscard]] bool relay_due(db::ReadTx& tx, TimeMs now);
+[[nodiscard]] bool relay_due(db::ReadTx& tx, RunId run, TimeMs now);  // for one of this run
 [[nodiscard]] std::vector<StepId> relay_tasks(db::Tx& tx, int limit, TimeMs now);
 
 // E4: the answer "run": in doubt → pending, due now. False: the lease is lost.

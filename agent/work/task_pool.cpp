@@ -66,6 +66,11 @@ bool TaskPool::run_one() {
   return false;
 }
 
+std::optional<BootMs> TaskPool::next_offer() const {
+  Lock lock(mutex_);
+  return offered_.empty() ? std::nullopt : std::optional(offered_.begin()->first);
+}
+
 bool TaskPool::works_on(StepId task) const {
   Lock lock(mutex_);
   return executing_.contains(task);
@@ -130,6 +135,7 @@ TaskPool::Ran TaskPool::execute(const kernel::TaskClaim& claim) {
 
 std::int64_t TaskPool::sweep_leases(TimeMs) {
   std::vector<StepId> again;
+  if (!store_.read([&](db::ReadTx& tx) { return kernel::lapse_due(tx, store_.now()); })) return 0;  // W1: no write
   store_.write([&](db::Tx& tx) {
     kernel::Ripples ripples;
     again = kernel::lapse_tasks(

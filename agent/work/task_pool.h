@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -38,6 +39,8 @@ class TaskPool {
   void offer(StepId task);
   // Claims and does one that is offered and due. False: nothing was.
   bool run_one();
+  // Boot time at which the next one that is offered is due.
+  [[nodiscard]] std::optional<BootMs> next_offer() const;
   // Claims and does this one. False: somebody else has it, or it is not due.
   bool run(StepId task);
 

@@ -10,6 +10,7 @@
 #include "agent/kernel/events.h"
 #include "agent/kernel/outbox.h"
 #include "agent/kernel/processes.h"
+#include "agent/kernel/tasks.h"
 #include "db/connection.h"
 #include "tests/kernel/kernel_fixture.h"
 
@@ -55,6 +56,8 @@ const std::vector<Picker>& pickers() {
       {"expire_waits", [](KernelFixture&, db::Tx& tx) { (void)expire_waits(tx, 100, tx.now()); }},
       {"next_due", [](KernelFixture&, db::Tx& tx) { (void)next_due(tx); }},
       {"due_redrives", [](KernelFixture&, db::Tx& tx) { (void)due_redrives(tx, 100, tx.now()); }},
+      {"lapse_due", [](KernelFixture&, db::Tx& tx) { (void)lapse_due(tx, tx.now()); }},
+      {"relay_due", [](KernelFixture&, db::Tx& tx) { (void)relay_due(tx, tx.now()); }},
       {"live_processes", [](KernelFixture&, db::Tx& tx) { (void)live_processes(tx, ProcessId(7), 100); }},
       {"mark_previous_alive", [](KernelFixture&, db::Tx& tx) { (void)mark_previous_alive(tx, tx.now()); }},
       {"inbox",
