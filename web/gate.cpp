@@ -232,7 +232,9 @@ Reading read_head(std::string_view bytes, std::size_t& used) {
   const std::size_t skipped = bytes.substr(0, 2) == kLineEnd ? 2 : 0;
   bytes.remove_prefix(skipped);
   const std::size_t end = bytes.find("\r\n\r\n");
-  const std::string_view seen = bytes.substr(0, std::min({bytes.size(), end, limits::kHeadBytes}));
+  // With the empty line: a carriage return before it must be seen to stand alone.
+  const std::size_t whole = end == std::string_view::npos ? bytes.size() : end + 4;
+  const std::string_view seen = bytes.substr(0, std::min(whole, limits::kHeadBytes));
   if (auto refused = check_line_ends(seen)) return *refused;
   if (end == std::string_view::npos) {
     if (bytes.size() > limits::kHeadBytes) return too_large();

@@ -79,7 +79,11 @@ std::string generate(Random& random) {
       case 0: bytes[at] = static_cast<char>(random.next()); break;
       case 1: bytes.erase(at, 1 + random.next() % 8); break;
       case 2: bytes.insert(at, 1, static_cast<char>(random.next())); break;
-      case 3: bytes.insert(at, bytes.substr(random.next() % bytes.size(), random.next() % 40)); break;
+      case 3: {  // one after the other: the order of arguments is the compiler's choice, the inputs are not
+        const std::size_t from = random.next() % bytes.size();
+        bytes.insert(at, bytes.substr(from, random.next() % 40));
+        break;
+      }
     }
   }
   return bytes;
