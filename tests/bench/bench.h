@@ -13,6 +13,7 @@ struct Options {
   double seconds = 1.0;   // of one turn
   int rounds = 3;         // turns of each side
   std::vector<int> producers = {1, 16, 64, 256};
+  int ended = 1'000'000;  // growth: ended runs in the large file; a tenth of them sleep besides
 };
 
 struct Figure {
@@ -34,6 +35,9 @@ struct Report {
 
 // Native runs of ten steps against a bare loop of the same rows.
 [[nodiscard]] Report runs_benchmark(const Options& options);
+
+// Start, claim and sweep in a file with many ended and sleeping runs, against one with few.
+[[nodiscard]] Report growth_benchmark(const Options& options);
 
 // Seconds that passed, and the median of several turns.
 [[nodiscard]] double now_seconds();

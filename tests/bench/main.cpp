@@ -1,4 +1,5 @@
-// bide-bench [store|runs|pages] [--json] [--seconds S] [--rounds N] [--producers N] [--directory DIR]
+// bide-bench [store|runs|pages|growth] [--json] [--seconds S] [--rounds N] [--producers N] [--ended N] [--directory
+// DIR]
 #include <malloc.h>
 
 #include <algorithm>
@@ -37,6 +38,7 @@ const Benchmark kBenchmarks[] = {
     {"store", store_benchmark},
     {"runs", runs_benchmark},
     {"pages", page_benchmark},
+    {"growth", growth_benchmark},
 };
 
 void print_text(const Report& report) {
@@ -61,7 +63,8 @@ void add_json(json::Writer& out, const Report& report) {
 
 int usage() {
   std::fprintf(stderr,
-               "bide-bench [store|runs|pages] [--json] [--seconds S] [--rounds N] [--producers N] [--directory DIR]\n");
+               "bide-bench [store|runs|pages|growth] [--json] [--seconds S] [--rounds N] [--producers N] [--ended N] "
+               "[--directory DIR]\n");
   return 2;
 }
 
@@ -81,6 +84,8 @@ int run(int argc, char** argv) {
       options.rounds = std::atoi(argv[++i]);
     } else if (arg == "--producers" && more) {
       options.producers = {std::atoi(argv[++i])};
+    } else if (arg == "--ended" && more) {
+      options.ended = std::atoi(argv[++i]);
     } else if (arg == "--directory" && more) {
       options.directory = argv[++i];
     } else if (!arg.starts_with('-') && wanted.empty()) {
