@@ -28,8 +28,9 @@ void World::check() {
   process_->store->read([&](db::ReadTx& tx) {
     none(tx, "I9", "a run waits for nothing",
          "SELECT id FROM runs r WHERE status = 'waiting' AND NOT EXISTS (SELECT 1 FROM waits w WHERE w.run_id = r.id "
+         "AND w.status = 'pending' AND w.kind <> 'timer') AND NOT EXISTS (SELECT 1 FROM steps t WHERE t.run_id = r.id "
          "AND "
-         "w.status = 'pending' AND w.kind <> 'timer')");
+         "t.kind = 'task' AND t.status IN ('pending', 'started'))");
     // A retried run may have open entries that its code, which now takes another way, has not come to.
     none(tx, "I9", "a timer was left to a run that is not queued",
          "SELECT r.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.status = 'pending' AND w.kind = 'timer' AND "
@@ -66,6 +67,14 @@ void World::check() {
         violated("I8", "run " + number(running.integer(0)) + " is running and nobody drives it");
     }
   });
+  process_->store->read([](db::ReadTx& tx) {
+    none(tx, "I8", "a child goes on though its parent has ended otherwise",
+         "SELECT c.id FROM runs c JOIN steps s ON s.id = c.parent_step_id JOIN runs p ON p.id = s.run_id WHERE "
+         "p.status IN ('failed', 'cancelled') AND c.finished_at IS NULL AND c.cancel_requested_at IS NULL");
+    none(tx, "I8", "a child has ended and its parent was not told",
+         "SELECT c.id FROM runs c JOIN steps s ON s.id = c.parent_step_id WHERE s.status = 'started' AND c.finished_at "
+         "IS NOT NULL AND c.id = (SELECT max(id) FROM runs WHERE parent_step_id = s.id)");
+  });
   check_steps_at_work();
   if (acts_ % 32 == 0) check_whole();
 }
@@ -73,7 +82,7 @@ void World::check() {
 // A3: while a step executes, its run's lease is not given back, unless it was taken away.
 void World::check_steps_at_work() {
   for (const auto& [id, effect] : ledger_.effects) {
-    if (!effect.running()) continue;
+    if (!effect.running() || effect.op->kind == OpKind::task) continue;
     process_->store->read([&, run = id.first](db::ReadTx& tx) {
       db::Query q(tx,
                   "SELECT status, EXISTS (SELECT 1 FROM events e WHERE e.run_id = r.id AND e.kind = 'run.abandoned') "
@@ -101,6 +110,9 @@ void World::check_rules() {
     none(tx, "I4", "an approval was decided by who may not",
          "SELECT w.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.kind = 'approval' AND w.resolved_by = "
          "r.created_by AND json_extract(w.payload, '$.policy') = 'not_initiator'");
+    none(tx, "I4", "a wait of a group was decided after the group's time",
+         "SELECT w.id FROM waits w JOIN waits t ON t.step_id = w.step_id AND t.kind = 'timer' WHERE w.kind <> 'timer' "
+         "AND w.status = 'resolved' AND w.resolved_at >= t.resolve_by");
     none(tx, "I6", "a run was claimed again under an epoch that was used",
          "SELECT a.run_id FROM events a JOIN events b ON b.run_id = a.run_id AND b.id > a.id AND b.kind = a.kind WHERE "
          "a.kind = 'run.claimed' AND json_extract(b.payload, '$.epoch') <= json_extract(a.payload, '$.epoch')");
@@ -160,7 +172,8 @@ void World::check_whole() {
     none(tx, "I4", "a step has consumed two signals",
          "SELECT consumed_by FROM signals WHERE consumed_by IS NOT NULL GROUP BY consumed_by HAVING count(*) > 1");
     none(tx, "I9", "a step that waits has no wait",
-         "SELECT id FROM steps s WHERE kind IN ('approval','question','timer','signal') AND NOT EXISTS (SELECT 1 FROM "
+         "SELECT id FROM steps s WHERE kind IN ('approval','question','timer','signal','first_of') AND NOT EXISTS "
+         "(SELECT 1 FROM "
          "waits w WHERE w.step_id = s.id)");
     none(tx, "I9", "a step in doubt of a live run has no question",
          "SELECT s.id FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.status = 'needs_reconcile' AND r.finished_at "
@@ -232,6 +245,8 @@ void World::check_end() {
     if (keys.next()) violated("I9", "foreign_key_check: a row of " + keys.text(0));
     db::Query open(tx, "SELECT id FROM steps WHERE status IN ('pending', 'started') LIMIT 1");
     if (open.next()) violated("I9", "step " + number(open.integer(0)) + " is open though its run has ended");
+    check_undone(tx);
+    check_delivered(tx);
     db::Query ends(tx, "SELECT status, count(*) FROM runs GROUP BY status");
     while (ends.next()) ledger_.counts.add("runs " + ends.text(0), ends.integer(1));
     db::Query waits(tx, "SELECT kind || ' ' || status, count(*) FROM waits GROUP BY 1");

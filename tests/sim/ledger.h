@@ -50,6 +50,13 @@ struct Effect {
   [[nodiscard]] int threw() const;
 };
 
+// What took back one step of a run.
+struct Undo {
+  std::string key;  // the same at every execution [I2]
+  int executions = 0;
+  int applied = 0;
+};
+
 struct RunOutside {
   Plan plan;
   std::string created_by;
@@ -58,6 +65,8 @@ struct RunOutside {
   std::map<std::string, std::vector<std::pair<std::int64_t, std::string>>> signals;  // acknowledged: id and payload
   std::map<std::string, std::int64_t> last_signal;                                   // read last, by name
   bool cancel_acknowledged = false;
+  std::map<int, Undo> undos;    // by operation
+  std::vector<int> undo_order;  // as they were applied first
   int retries = 0;
   int interruptions = 0;   // attempts that ended without saying so
   bool abandoned = false;  // an attempt was taken from it: what that one did was not recorded
@@ -69,6 +78,12 @@ struct Told {
   std::string resolution;  // JSON, as in the answer
 };
 
+// What a receiver was sent under one key.
+struct Received {
+  std::string body;
+  int times = 0;
+};
+
 struct Counts {
   std::map<std::string, std::int64_t> by_name;
   void add(const std::string& name, std::int64_t n = 1) { by_name[name] += n; }
@@ -77,7 +92,8 @@ struct Counts {
 struct Ledger {
   std::map<std::pair<std::int64_t, int>, Effect> effects;
   std::map<std::int64_t, RunOutside> runs;
-  std::map<std::int64_t, Told> told;  // by wait
+  std::map<std::int64_t, Told> told;         // by wait
+  std::map<std::string, Received> received;  // by key
   Counts counts;
 
   Effect& effect(RunId run, const Op& op);

@@ -40,7 +40,8 @@ void World::operate_once() {
   if (dice < 65) return decide(chance_.one_in(2));
   if (dice < 82) return send_signal(chance_.one_in(2));
   if (dice < 86) return cancel();
-  if (dice < 91) return retry();
+  if (dice < 90) return retry();
+  if (dice < 92) return pause();
   if (dice < 97) return again();
   (void)process_->commands->sweep_now();
 }
@@ -242,6 +243,18 @@ void World::cancel() {
   say("run " + std::to_string(run.value) + " is cancelled");
 }
 
+void World::may_begin_anew(std::int64_t run) {
+  RunOutside& outside = ledger_.runs[run];
+  ++outside.retries;
+  std::erase_if(outside.seen, [](const auto& seen) { return seen.second.starts_with("failed "); });
+  for (auto& [id, effect] : ledger_.effects) {
+    if (id.first != run || effect.executions.empty()) continue;
+    if (effect.executions.back().ending != Ending::threw) continue;
+    ++effect.licences;
+    effect.failures = 0;
+  }
+}
+
 void World::retry() {
   const auto failed = process_->store->read([](db::ReadTx& tx) {
     kernel::RunFilter filter;
@@ -250,23 +263,46 @@ void World::retry() {
   });
   if (failed.empty()) return;
   const RunId run = failed[chance_.below(failed.size())].id;
-  RunOutside& outside = ledger_.runs[run.value];
-  if (outside.retries >= 2) return;
-  ++outside.retries;
-  // Before it is known to be taken: what failed may begin anew.
-  std::erase_if(outside.seen, [](const auto& seen) { return seen.second.starts_with("failed "); });
-  for (auto& [id, effect] : ledger_.effects) {
-    if (id.first != run.value || effect.executions.empty()) continue;
-    if (effect.executions.back().ending != Ending::threw) continue;
-    ++effect.licences;
-    effect.failures = 0;
-  }
-  runs_seen_.erase(run.value);
+  if (ledger_.runs[run.value].retries >= 2) return;
+  // Before it is known to be taken: what failed may begin anew, in the run and in its children.
+  process_->store->read([&](db::ReadTx& tx) {
+    db::Query q(tx,
+                "WITH RECURSIVE family (id) AS (VALUES (?1) UNION SELECT c.id FROM runs c JOIN steps s ON s.id = "
+                "c.parent_step_id JOIN family f ON f.id = s.run_id) SELECT id FROM family");
+    q.bind(run);
+    while (q.next()) may_begin_anew(q.integer(0));
+  });
+  runs_seen_.clear();  // its children that failed are retried with it
   std::erase_if(steps_seen_, [](const auto& seen) { return !seen.second.starts_with("completed"); });
   (void)process_->commands->retry(run, person("ada"), std::nullopt,
                                   [](const kernel::RetryOutcome&) { return work::Answer{}; });
   ledger_.counts.add("retries");
   say("run " + std::to_string(run.value) + " is retried");
+}
+
+// X5: and most of those that are paused go on later.
+void World::pause() {
+  const auto live = live_runs();
+  if (live.empty()) return;
+  const RunId run = live[chance_.below(live.size())];
+  const bool paused = !chance_.one_in(3);
+  (void)process_->commands->pause(run, paused, person("ada"), std::nullopt,
+                                  [](const kernel::PauseOutcome&) { return work::Answer{}; });
+  ledger_.counts.add("pauses");
+  say("run " + std::to_string(run.value) + (paused ? " is paused" : " is resumed"));
+}
+
+void World::resume_all() {
+  const auto paused = process_->store->read([](db::ReadTx& tx) {
+    std::vector<RunId> runs;
+    db::Query q(tx, "SELECT id FROM runs WHERE paused_at IS NOT NULL AND finished_at IS NULL");
+    while (q.next()) runs.push_back(RunId(q.integer(0)));
+    return runs;
+  });
+  for (const RunId run : paused) {
+    (void)process_->commands->pause(run, false, person("ada"), std::nullopt,
+                                    [](const kernel::PauseOutcome&) { return work::Answer{}; });
+  }
 }
 
 }  // namespace bide::sim

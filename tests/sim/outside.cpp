@@ -31,8 +31,14 @@ std::string World::code(flow::Context& context) {
   const Driven driven(driven_, context.run(), *process_);
   RunOutside& outside = ledger_.runs[context.run().value];
   if (outside.plan.ops.empty()) {
-    outside.plan = make_plan(static_cast<std::uint64_t>(json::int_member(context.input(), "plan").value_or(0)));
+    outside.plan = make_plan(static_cast<std::uint64_t>(json::int_member(context.input(), "plan").value_or(0)),
+                             json::bool_member(context.input(), "leaf").value_or(false));
   }
+  process_->store->read([&](db::ReadTx& tx) {
+    db::Query q(tx, "SELECT error IS NOT NULL FROM runs WHERE id = ?");
+    if (q.bind(context.run()).one().integer(0) != 0)
+      violated("I2", "the code of run " + std::to_string(context.run().value) + " is entered after its end [E6]");
+  });
   play(context, outside.plan.ops);
   if (outside.plan.fails_at_end) throw PlanFailed("the plan ends so");
   return "\"played\"";
@@ -45,7 +51,8 @@ void World::play(flow::Context& context, const std::vector<Op>& ops) {
       play_one(context, op);
     } catch (const flow::StepFailed& failed) {
       const std::string code = json::string_member(failed.error, "code").value_or("?");
-      if (op.kind == OpKind::step && code == "StepError") check_gave_up(context.run(), op);
+      const bool executes = op.kind == OpKind::step || op.kind == OpKind::task;
+      if (executes && code == "StepError") check_gave_up(context.run(), op);
       ledger_.saw(context.run(), op, "failed " + code);
       ledger_.counts.add("failures seen");
       if (!op.tolerant) throw;
@@ -65,7 +72,7 @@ void World::play_one(flow::Context& context, const Op& op) {
       options.quorum = op.quorum;
       options.policy = op.policy;
       const std::string result = context.approval("May " + op.name + " go on?", options);
-      check_answer(run, op, result);
+      check_answer(run, op.name, result);
       ledger_.saw(run, op, result);
       return;
     }
@@ -76,7 +83,7 @@ void World::play_one(flow::Context& context, const Op& op) {
       options.timeout = op.expires;
       if (op.has_fallback && op.expires) options.fallback = "\"blue\"";
       const std::string result = context.question("Which colour?", options);
-      check_answer(run, op, result);
+      check_answer(run, op.name, result);
       ledger_.saw(run, op, result);
       return;
     }
@@ -95,6 +102,10 @@ void World::play_one(flow::Context& context, const Op& op) {
     case OpKind::value:
       ledger_.saw(run, op, context.value(op.name, [this] { return std::to_string(chance_.below(1'000'000)); }));
       return;
+    case OpKind::call: play_call(context, op); return;
+    case OpKind::message: play_message(context, op); return;
+    case OpKind::first_of: play_first_of(context, op); return;
+    case OpKind::task: play_task(context, op); return;
     case OpKind::branches: {
       std::vector<std::function<std::string(flow::Context&)>> functions;
       for (const auto& branch : op.branches) {
@@ -129,16 +140,25 @@ std::string World::play_step(flow::Context& context, const Op& op) {
   options.backoff = op.backoff;
   options.timeout = op.timeout;
   if (op.assumes) options.assume = "\"assumed\"";
+  if (op.undone) {
+    options.compensate = kUndo;
+    options.compensate_argument = "{\"run\":" + std::to_string(run.value) + ",\"op\":" + std::to_string(op.index) + "}";
+  }
   if (op.probe != ProbeKind::none) options.probe = [this, run, &op](const flow::EffectInfo&) { return probe(run, op); };
   const std::string result = context.step(
       op.name, op.effect, [this, run, &op](const flow::EffectInfo& info) { return execute(run, op, info); }, options);
+  check_result(run, op, result);
+  return result;
+}
+
+// What a completed step gives is what its effect returned, or what a person said it did [I1, I2].
+void World::check_result(RunId run, const Op& op, const std::string& result) {
   const Effect& effect = ledger_.effect(run, op);
   const bool said = effect.said_ran && (result == R"({"assumed":true})" || result == "\"assumed\"");
   if (result != result_of(effect) && !said)
     violated("I1", op.name + " of run " + std::to_string(run.value) + " gave " + result + ", which it never returned");
   if (op.effect != kernel::Effect::pure && effect.applied == 0)
     violated("I2", op.name + " of run " + std::to_string(run.value) + " is completed and never happened");
-  return result;
 }
 
 std::string World::execute(RunId run, const Op& op, const flow::EffectInfo& info) {
@@ -201,11 +221,11 @@ flow::ProbeAnswer World::probe(RunId run, const Op& op) {
 }
 
 // What the code is given is what somebody was told, byte for byte [I4].
-void World::check_answer(RunId run, const Op& op, const std::string& result) {
+void World::check_answer(RunId run, const std::string& name, const std::string& result) {
   std::int64_t wait = 0;
   process_->store->read([&](db::ReadTx& tx) {
     db::Query q(tx, "SELECT id FROM waits WHERE run_id = ? AND name = ? ORDER BY id DESC LIMIT 1");
-    if (q.bind(run, op.name).next()) wait = q.integer(0);
+    if (q.bind(run, name).next()) wait = q.integer(0);
   });
   const auto told = ledger_.told.find(wait);
   if (told == ledger_.told.end()) return;

@@ -10,7 +10,7 @@ constexpr DurationMs kHour = 60 * kMinute;
 
 class Maker {
  public:
-  explicit Maker(std::uint64_t seed) : chance_(seed) {}
+  Maker(std::uint64_t seed, bool leaf) : chance_(seed), leaf_(leaf) {}
 
   Plan make() {
     Plan plan;
@@ -30,7 +30,20 @@ class Maker {
     Op op;
     op.index = ++last_;
     const auto dice = chance_.below(100);
-    if (dice < 50) {
+    if (dice < 36) {
+      step(op);
+    } else if (dice < 40) {
+      op.kind = OpKind::message;
+    } else if (dice < 43 && !leaf_) {
+      op.kind = OpKind::call;
+      op.child = chance_.next() >> 12U;
+    } else if (dice < 46) {
+      op.kind = OpKind::first_of;
+      op.length = chance_.between(kMinute, 3 * kHour);
+    } else if (dice < 50 && op.index <= kMostOps) {
+      step(op);
+      task(op);
+    } else if (dice < 50) {
       step(op);
     } else if (dice < 60) {
       op.kind = OpKind::approval;
@@ -77,22 +90,39 @@ class Maker {
     if (op.effect == kernel::Effect::non_idempotent && chance_.one_in(3))
       op.probe = chance_.one_in(3) ? ProbeKind::blind : ProbeKind::truthful;
     op.assumes = chance_.one_in(4);
+    op.undone = chance_.one_in(4);
+    if (op.undone && chance_.one_in(3)) op.undo_fails = 1 + static_cast<int>(chance_.below(2));
+  }
+
+  // Any worker's: it has no timeout, no probe and no compensation.
+  static void task(Op& op) {
+    op.kind = OpKind::task;
+    op.timeout = 0;
+    op.hangs = false;
+    op.backoff = 0;
+    op.probe = ProbeKind::none;
+    op.undone = false;
   }
 
   static std::string name_of(const Op& op) {
-    static constexpr const char* kWords[] = {"step", "approval", "question", "signal", "sleep", "value", "branches"};
+    static constexpr const char* kWords[] = {"step",     "approval", "question", "signal",   "sleep", "value",
+                                             "branches", "message",  "call",     "first_of", "task"};
     // Signals share few names: the order in which they are read is a promise.
     if (op.kind == OpKind::signal) return "signal-" + std::to_string(op.index % 2);
+    if (op.kind == OpKind::task) return task_name(op.index);
     return std::string(kWords[static_cast<int>(op.kind)]) + "-" + std::to_string(op.index);
   }
 
   Chance chance_;
+  const bool leaf_;
   int last_ = 0;
 };
 
 }  // namespace
 
-Plan make_plan(std::uint64_t seed) { return Maker(seed).make(); }
+Plan make_plan(std::uint64_t seed, bool leaf) { return Maker(seed, leaf).make(); }
+
+std::string task_name(int index) { return "task-" + std::to_string(index); }
 
 const Op* find_op(const std::vector<Op>& ops, int index) {
   for (const Op& op : ops) {

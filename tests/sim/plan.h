@@ -11,7 +11,7 @@
 
 namespace bide::sim {
 
-enum class OpKind { step, approval, question, signal, sleep, value, branches };
+enum class OpKind { step, approval, question, signal, sleep, value, branches, message, call, first_of, task };
 enum class ProbeKind { none, truthful, blind };  // blind: cannot tell, or throws
 
 struct Op {
@@ -29,6 +29,9 @@ struct Op {
   bool final_failure = false;
   ProbeKind probe = ProbeKind::none;
   bool assumes = false;
+  bool undone = false;      // it has a compensation
+  int undo_fails = 0;       // so many executions of that fail
+  std::uint64_t child = 0;  // call: the child's plan
   // waits
   std::optional<DurationMs> expires;
   bool has_fallback = false;
@@ -44,7 +47,12 @@ struct Plan {
   bool fails_at_end = false;  // the code throws after its last operation
 };
 
-[[nodiscard]] Plan make_plan(std::uint64_t seed);
+// `leaf`: of a child, that calls nobody.
+[[nodiscard]] Plan make_plan(std::uint64_t seed, bool leaf = false);
+// The function that the task of that index names.
+[[nodiscard]] std::string task_name(int index);
+inline constexpr int kMostOps = 80;  // no plan has an index over that
+
 // The operation of that index, wherever it stands.
 [[nodiscard]] const Op* find_op(const std::vector<Op>& ops, int index);
 

@@ -11,6 +11,7 @@ namespace {
 
 // The real dispatcher looks every 5 s whether the clock is still held: hours of that show nothing more.
 constexpr DurationMs kHeldLookMs = 600'000;
+constexpr int kTaskWorkers = 2;
 
 }  // namespace
 
@@ -31,6 +32,8 @@ Process::~Process() {
   leaving_ = true;
   commands.reset();
   sweep.reset();
+  deliverer.reset();
+  tasks.reset();
   executor.reset();
   store.reset();
 }
@@ -50,6 +53,7 @@ void Process::open(const ProcessSettings& settings) {
     throw Killed{};
   };
   options.after_batch = [this] { fibers_.touch(); };
+  options.announced = [this](std::int64_t id) { fresh_.push(id); };
   store = std::make_unique<db::Store>(std::move(options), clock_);
   for (const char* name : {kFlow, kNarrow}) {
     flow::NativeWorkflow workflow;
@@ -57,8 +61,10 @@ void Process::open(const ProcessSettings& settings) {
     workflow.version = "1";
     workflow.max_running = name == kNarrow ? kNarrowRunning : 0;
     workflow.run = settings.code;
+    workflow.compensations[kUndo] = {settings.undo};
     registry.add(std::move(workflow));
   }
+  for (int i = 1; i <= kMostOps; ++i) registry.add_task(task_name(i), settings.task);
   work::ExecutorOptions executor_options;
   executor_options.workers = settings.workers;
   executor_options.owner = "local:process-" + std::to_string(settings.generation);
@@ -68,16 +74,26 @@ void Process::open(const ProcessSettings& settings) {
   executor->set_overdue_bell([this](BootMs at) {
     if (at < sweep_at_) sweep_rung_ = true;
   });
+  const auto find = [this](const std::string& name) -> std::variant<work::Startable, Problem> {
+    const auto version = store->read([&](db::ReadTx& tx) { return kernel::find_version(tx, name, "1"); });
+    if (!version) return problem("workflow_unknown", "no workflow " + name);
+    return work::Startable{store->read([&](db::ReadTx& tx) { return kernel::read_version(tx, *version)->workflow; }),
+                           *version};
+  };
+  executor->set_find_workflow(find);
   executor->register_workflows();
   sweep = std::make_unique<work::Sweep>(*store, *executor);
-  commands = std::make_unique<work::Commands>(
-      *store, chance_.random(), *executor, *sweep, *feed,
-      [this](const std::string& name) -> std::variant<work::Startable, Problem> {
-        const auto version = store->read([&](db::ReadTx& tx) { return kernel::find_version(tx, name, "1"); });
-        if (!version) return problem("workflow_unknown", "no workflow " + name);
-        return work::Startable{
-            store->read([&](db::ReadTx& tx) { return kernel::read_version(tx, *version)->workflow; }), *version};
-      });
+  tasks = std::make_unique<work::TaskPool>(*store, chance_.random(), registry, *executor);
+  tasks->adopt();
+  executor->set_task_bell([this](StepId task) { tasks->offer(task); });
+  sweep->add("tasks", [this](TimeMs now) { return tasks->sweep_leases(now); });
+  sweep->add("undispatched", [this](TimeMs now) { return tasks->sweep_undispatched(now); });
+  wire_.receive = settings.receive;
+  deliverer = std::make_unique<work::Deliverer>(*store, chance_.random(), wire_, fresh_, work::DelivererOptions{});
+  deliverer->make_untried_due();
+  sweep->add("outbox", [this](TimeMs now) { return deliverer->sweep(now); });
+  sweep->add_look([this](TimeMs now) { return deliverer->look(now); });
+  commands = std::make_unique<work::Commands>(*store, chance_.random(), *executor, *sweep, *feed, find);
 }
 
 void Process::die() {
@@ -88,12 +104,16 @@ void Process::die() {
 void Process::before_write() {
   if (dead_) throw Killed{};
   if (!fibers_.inside()) return;
+  peril();
+  if (chance_.one_in(3)) fibers_.yield();
+  if (dead_) throw Killed{};
+}
+
+void Process::peril() {
   if (peril_ > 0 && chance_.one_in(peril_)) {
     die();
     throw Killed{};
   }
-  if (chance_.one_in(3)) fibers_.yield();
-  if (dead_) throw Killed{};
 }
 
 int Process::due_runs() {
@@ -152,10 +172,40 @@ bool Process::sweep_if_called() {
   return true;
 }
 
+bool Process::deliver() {
+  if (delivering_ >= 2) return false;
+  ++delivering_;
+  fibers_.spawn(
+      [this] {
+        while (!dead_ && deliverer->run_one()) {
+        }
+      },
+      [this] { --delivering_; });
+  return true;
+}
+
+bool Process::do_tasks() {
+  if (tasking_ >= kTaskWorkers) return false;
+  ++tasking_;
+  fibers_.spawn(
+      [this] {
+        try {
+          while (!dead_ && tasks->run_one()) {
+          }
+        } catch (const StorageFull&) {  // its lease lapses
+        }
+      },
+      [this] { --tasking_; });
+  return true;
+}
+
 bool Process::settle() {
   fibers_.set_now(clock_.boot_ms());
+  int claimed = 0, passed = 0;
   for (int round = 0; !dead_; ++round) {
-    if (round > 2'000) violated("I8", "the agent does not come to rest");
+    if (round > 2'000)
+      violated("I8", "the agent does not come to rest: " + std::to_string(claimed) + " claims, " +
+                         std::to_string(passed) + " passes");
     // A ring is a commit that was not a claim in vain.
     const std::uint64_t commits = store->health().commits - fruitless_;
     bool claims = false;
@@ -164,9 +214,14 @@ bool Process::settle() {
       claims = dispatch();
     }
     const bool swept = sweep_if_called();
+    claimed += claims ? 1 : 0;
+    passed += swept ? 1 : 0;
+    if (swept || !fresh_.empty() || deliverer->in_flight() > 0) (void)deliver();
+    const auto offer = tasks->next_offer();
+    if (offer && *offer <= clock_.boot_ms()) (void)do_tasks();
     fibers_.settle();
     fibers_.rethrow();
-    if (!dead_ && !claims && !swept && store->health().commits - fruitless_ == looked_) return true;
+    if (!dead_ && !claims && !swept && fresh_.empty() && store->health().commits - fruitless_ == looked_) return true;
   }
   return false;
 }
@@ -174,6 +229,7 @@ bool Process::settle() {
 BootMs Process::next_look() {
   BootMs at = std::min(look_at_, sweep_at_);
   if (const auto wake = fibers_.next_wake()) at = std::min(at, *wake);
+  if (const auto offer = tasks->next_offer(); offer && tasking_ < kTaskWorkers) at = std::min(at, *offer);
   return at;
 }
 

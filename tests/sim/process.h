@@ -11,9 +11,12 @@
 #include "agent/flow/pace.h"
 #include "agent/flow/registry.h"
 #include "agent/work/commands.h"
+#include "agent/work/deliverer.h"
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
+#include "agent/work/fresh_rows.h"
 #include "agent/work/sweep.h"
+#include "agent/work/task_pool.h"
 #include "db/store.h"
 #include "tests/sim/chance.h"
 #include "tests/sim/fibers.h"
@@ -25,6 +28,9 @@ namespace bide::sim {
 struct ProcessSettings {
   std::string directory;  // for bide.lock and bide.reserve, which are real files
   std::function<std::string(flow::Context&)> code;
+  std::function<std::string(const flow::UndoInfo&)> undo;                                     // of every compensation
+  std::function<std::string(const std::string& request, const flow::EffectInfo& info)> task;  // of every task
+  std::function<work::Answered(const work::Envelope&)> receive;                               // what was sent out
   int generation = 1;
   int workers = 6;
 };
@@ -32,6 +38,7 @@ struct ProcessSettings {
 inline constexpr const char* kFlow = "flow";      // the workflow of every plan
 inline constexpr const char* kNarrow = "narrow";  // the same, two at a time
 inline constexpr int kNarrowRunning = 2;
+inline constexpr const char* kUndo = "undo";  // the name of every compensation
 
 class Process final : private flow::Pace {
  public:
@@ -54,6 +61,9 @@ class Process final : private flow::Pace {
   // It may die between a read and a write, or in a write, from now on: one in so many. 0: no.
   void set_peril(std::uint64_t one_in) { peril_ = one_in; }
 
+  // Something that it may do in its turn (a receiver's answer that kills it).
+  void peril();
+
   // The disk has no room: refusals for that reason are none of the agent's faults [C4].
   void set_full(bool full) { full_ = full; }
   // Before it is destroyed: nothing may reach the disk any more.
@@ -63,10 +73,17 @@ class Process final : private flow::Pace {
   std::unique_ptr<db::Store> store;
   flow::Registry registry;
   std::unique_ptr<work::Executor> executor;
+  std::unique_ptr<work::TaskPool> tasks;
+  std::unique_ptr<work::Deliverer> deliverer;
   std::unique_ptr<work::Sweep> sweep;
   std::unique_ptr<work::Commands> commands;
 
  private:
+  struct Wire final : work::Transport {
+    work::Answered send(const work::Envelope& envelope) override { return receive(envelope); }
+    void close() override {}
+    std::function<work::Answered(const work::Envelope&)> receive;
+  };
   void wait(DurationMs longest) override { fibers_.wait(longest); }
   void before_write() override;
   void run(const std::vector<std::function<void()>>& branches) override { fibers_.run(branches); }
@@ -74,11 +91,18 @@ class Process final : private flow::Pace {
   [[nodiscard]] int due_runs();
   bool dispatch();
   bool sweep_if_called();
+  // A fiber that does what is there to do, if there is none yet. True: one began.
+  bool deliver();
+  bool do_tasks();
 
   test::VfsShim& disk_;
   test::FakeClock& clock_;
   Fibers& fibers_;
   Chance& chance_;
+  Wire wire_;
+  work::FreshRows fresh_;
+  int delivering_ = 0;
+  int tasking_ = 0;
   bool dead_ = false;
   bool leaving_ = false;
   bool full_ = false;

@@ -105,6 +105,9 @@ void World::start_process() {
     settings.directory = options_.directory;
     settings.generation = ++generation_;
     settings.code = [this](flow::Context& context) { return code(context); };
+    settings.undo = [this](const flow::UndoInfo& info) { return undo(info); };
+    settings.task = [this](const std::string& request, const flow::EffectInfo& info) { return task(request, info); };
+    settings.receive = [this](const work::Envelope& envelope) { return receive(envelope); };
     clock_.set_boot(boot_base_ + true_);
     clock_.set_wall(wall_base_ + true_);
     fibers_.set_now(clock_.boot_ms());
@@ -231,8 +234,14 @@ void World::bring_to_an_end() {
   for (int round = 0; round < 4'000; ++round) {
     ++acts_;
     const auto live = live_runs();
-    if (live.empty()) return;
+    if (live.empty() && process_->store->read([](db::ReadTx& tx) {
+          db::Query q(tx, "SELECT count(*) FROM outbox WHERE parked_at IS NULL");
+          return q.one().integer(0);
+        }) == 0) {
+      return;
+    }
     fibers_.spawn([this] {
+      resume_all();
       decide(true);
       send_signal(true);
     });
@@ -241,8 +250,10 @@ void World::bring_to_an_end() {
     check();
     next_moment();
   }
-  violated("I8", std::to_string(live_runs().size()) + " runs do not come to an end, the first is " +
-                     std::to_string(live_runs().front().value));
+  const auto left = live_runs();
+  if (left.empty()) violated("I5", "what is in the outbox is not delivered");
+  violated("I8", std::to_string(left.size()) + " runs do not come to an end, the first is " +
+                     std::to_string(left.front().value));
 }
 
 }  // namespace bide::sim

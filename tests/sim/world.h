@@ -64,9 +64,21 @@ class World {
   void play_one(flow::Context& context, const Op& op);
   std::string play_step(flow::Context& context, const Op& op);
   void check_gave_up(RunId run, const Op& op);
+  void check_result(RunId run, const Op& op, const std::string& result);
   std::string execute(RunId run, const Op& op, const flow::EffectInfo& info);
   flow::ProbeAnswer probe(RunId run, const Op& op);
-  void check_answer(RunId run, const Op& op, const std::string& result);
+  void check_answer(RunId run, const std::string& wait, const std::string& result);
+
+  // company.cpp: children, messages, tasks, races, and what takes steps back
+  void play_call(flow::Context& context, const Op& op);
+  void play_message(flow::Context& context, const Op& op);
+  void play_first_of(flow::Context& context, const Op& op);
+  void play_task(flow::Context& context, const Op& op);
+  std::string task(const std::string& request, const flow::EffectInfo& info);
+  std::string undo(const flow::UndoInfo& info);
+  work::Answered receive(const work::Envelope& envelope);
+  void check_undone(db::ReadTx& tx);
+  void check_delivered(db::ReadTx& tx);
 
   // operators.cpp: people and apps
   void operate();
@@ -77,6 +89,9 @@ class World {
   void send_signal(bool wanted);
   void cancel();
   void retry();
+  void may_begin_anew(std::int64_t run);
+  void pause();
+  void resume_all();
   void again();
   std::vector<RunId> live_runs();
   std::optional<work::Answer> told(const std::variant<work::Answer, Problem>& answer);
