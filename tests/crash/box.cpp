@@ -16,7 +16,7 @@ namespace bide::test {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-CrashBox::CrashBox() {
+CrashBox::CrashBox(std::string executable) : executable_(std::move(executable)) {
   fs::create_directories(dir_ / "out");
   fs::create_directories(dir_ / "flows");
   serve();
@@ -41,7 +41,7 @@ void CrashBox::program(const std::string& name, const std::string& body) {
 }
 
 Command CrashBox::serve_command(const std::string& elsewhere) const {
-  Command command{.argv = {BIDE_EXECUTABLE, "serve", "--data", data(), "--workflows", dir_.str("flows"), "--socket",
+  Command command{.argv = {executable_, "serve", "--data", data(), "--workflows", dir_.str("flows"), "--socket",
                            socket() + elsewhere, "--listen", "none"},
                   .env = environment()};
   command.argv.insert(command.argv.end(), flags.begin(), flags.end());

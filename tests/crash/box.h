@@ -23,7 +23,8 @@ class CrashBox {
  public:
   using Json = nlohmann::json;
 
-  CrashBox();
+  // `executable`: another agent than the shipped one, with workflows of its own.
+  explicit CrashBox(std::string executable = BIDE_EXECUTABLE);
   ~CrashBox();
   CrashBox(const CrashBox&) = delete;
   CrashBox& operator=(const CrashBox&) = delete;
@@ -78,6 +79,7 @@ class CrashBox {
  private:
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment() const;
 
+  const std::string executable_;
   TempDir dir_;
   std::optional<Process> agent_;
 };
