@@ -18,7 +18,7 @@ Executor::Executor(db::Store& store, Random& random, const flow::Registry& regis
       }()) {}
 
 Executor::~Executor() {
-  if (!workers_.empty()) stop();  // never started: a test that lets the process "die" leaves its runs as they are
+  if (started()) stop();  // never started: a test that lets the process "die" leaves its runs as they are
 }
 
 void Executor::set_program_driver(Driver* driver) { program_driver_ = driver; }

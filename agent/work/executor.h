@@ -56,6 +56,7 @@ class Executor {
   // K5: no new claims or steps; native effects have the grace to end; what is left is fenced off.
   // False: a worker is still held by code that ignores the stop; the destructor waits for it, a process may exit.
   bool stop();
+  [[nodiscard]] bool started() const { return !workers_.empty(); }
 
   // Claims and drives one run on this thread. False: nothing was due.
   bool run_one();

@@ -30,6 +30,8 @@ class NoDescriptors {
   rlimit before_{};
 };
 
+#if !defined( \
+    __SANITIZE_ADDRESS__)  // UBSan looks at each exception's memory through a pipe, for which there is no descriptor
 template <class Look>
 bool cannot_look(Look look) {
   const NoDescriptors none;
@@ -53,16 +55,17 @@ TEST_CASE("[A7] [K7] [E8] issue: without descriptors nothing is known of a proce
   CHECK(cannot_look([&] { (void)kill_with_root(TreeScope{{::getppid(), 1}, {}}); }));
   CHECK(read_process(::getpid()));
 }
+#endif
 
 TEST_CASE("[N129] issue: without descriptors nothing is started, and that is said") {
   const SpawnRequest request{.program = "/bin/true", .argv = {"/bin/true"}};
-  {
+  const auto outcome = [&] {  // judged outside: UBSan needs a descriptor to look at a virtual call
     const NoDescriptors none;
-    const auto outcome = spawn_process(request);
-    const auto* failed = std::get_if<SpawnFailed>(&outcome);
-    REQUIRE(failed != nullptr);
-    CHECK(failed->text.find("/bin/true") != std::string::npos);
-  }
+    return spawn_process(request);
+  }();
+  const auto* failed = std::get_if<SpawnFailed>(&outcome);
+  REQUIRE(failed != nullptr);
+  CHECK(failed->text.find("/bin/true") != std::string::npos);
   CHECK(std::holds_alternative<Spawned>(spawn_process(request)));
 }
 

@@ -69,6 +69,9 @@ void Rig::open() {
 
 void Rig::close() {
   if (sweep) sweep->stop();
+  if (executor && executor->started()) executor->stop();
+  // An answer comes before the bells of its commit: none rings for what is destroyed here.
+  if (store && mode_ == Mode::threaded) store->close();
   commands.reset();
   sweep.reset();
   deliverer.reset();

@@ -150,8 +150,9 @@ void Sink::serve(int raw) {
     case Reply::Act::drip:
       for (const char c : reply.bytes) {
         if (::send(fd.get(), &c, 1, MSG_NOSIGNAL) != 1) return;
-        pollfd end{end_.get(), POLLIN, 0};
-        if (::poll(&end, 1, static_cast<int>(reply.every.count())) > 0) return;
+        // Until the sender has given up, too: it may have begun another request by then.
+        pollfd fds[] = {{end_.get(), POLLIN, 0}, {fd.get(), POLLRDHUP, 0}};
+        if (::poll(fds, 2, static_cast<int>(reply.every.count())) > 0) return;
       }
       return;
   }
