@@ -66,7 +66,9 @@ TEST_CASE("[N38] a branch's step failed once of six while another branch replays
   CHECK(rig.run(run).status == RunStatus::failed);
   CHECK(rig.run(run).error->find("busy") != std::string::npos);
   CHECK(done == 3);
-  CHECK(rig.journal(run)[0].failures == 6);
+  for (const auto& step : rig.journal(run)) {  // in no order: two branches begin side by side
+    if (step.name == "flaky") CHECK(step.failures == 6);
+  }
   rig.advance(3'600'000);
   CHECK(rig.drive() == 0);
   CHECK(failed == 6);
