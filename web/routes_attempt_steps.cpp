@@ -1,4 +1,6 @@
 // Steps of an attempt: begin, the probe's verdict, the outcome.
+#include <nlohmann/json.hpp>
+
 #include "agent/kernel/evidence.h"
 #include "web/attempt_route.h"
 
@@ -17,7 +19,7 @@ std::variant<flow::StepAsk, Problem> read_step(Request& request) {
                                       {"on_timeout", Kind::string},
                                       {"probe", Kind::string},
                                       {"assume"},
-                                      {"compensate", Kind::string},
+                                      {"compensate", Kind::object},
                                       {"caller", Kind::string},
                                       {"try", Kind::boolean},
                                       {"no_effect_yet", Kind::boolean},
@@ -44,7 +46,9 @@ std::variant<flow::StepAsk, Problem> read_step(Request& request) {
   ask.fail_on_timeout = on_timeout.has_value();
   ask.probe = json::string_member(body, "probe");
   ask.assume = json::member(body, "assume");
-  ask.compensate = json::string_member(body, "compensate");
+  ask.compensate = json::member(body, "compensate");
+  if (ask.compensate && json::string_member(*ask.compensate, "command").value_or("").empty())
+    return invalid("/compensate/command", "is missing: the shell text that takes the step back");
   ask.tried = json::bool_member(body, "try").value_or(false);
   return ask;
 }
@@ -57,6 +61,78 @@ Response begin_step(Ports& ports, Request& request) {
   flow::Attempt& attempt = *std::get<Attempt>(found);
   return asked(attempt, request,
                [&](const flow::Caller& caller) { return attempt.begin_step(std::get<flow::StepAsk>(read), caller); });
+}
+
+// What of a list of steps is settled already, for a verb that has many: {"looked":n,"settled":[{"item":i,"result":…}]}.
+// An item that ended the run, or does not fit what is recorded, is answered as a single step would be.
+Response settled(Ports& ports, Request& request) {
+  constexpr std::size_t kEnough = 4 << 20;  // of results in one answer; the rest is asked for again
+  const auto found = find_attempt(ports, request, false);
+  if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
+  if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"name", Kind::string, true},
+                                            {"effect", Kind::string},
+                                            {"caller", Kind::string},
+                                            {"items", Kind::any, true}})) {
+    return problem_response(*bad);
+  }
+  const auto place = read_place(request);
+  if (const auto* bad = std::get_if<Problem>(&place)) return problem_response(*bad);
+  const auto effect = kernel::effect_from(json::string_member(request.body, "effect").value_or("non_idempotent"));
+  if (!effect) return problem_response(invalid("/effect", "must be pure, idempotent or non_idempotent"));
+  flow::Attempt& attempt = *std::get<Attempt>(found);
+  const auto items = nlohmann::json::parse(json::member(request.body, "items").value_or("[]"), nullptr, false);
+  json::Writer out = begin("ok");
+  out.key("settled").begin_array();
+  std::int64_t looked = 0;
+  for (const auto& item : items) {
+    if (!item.is_object() || !item.contains("request") || !item.contains("key") || !item["key"].is_string() ||
+        item["key"].get_ref<const std::string&>().size() > limits::kKeyBytes)
+      return problem_response(invalid("/items/" + std::to_string(looked), "has a key and a request"));
+    flow::StepAsk ask;
+    set_place(ask, std::get<Place>(place));
+    ask.key = item["key"].get<std::string>();
+    ask.effect = *effect;
+    ask.request = item["request"].dump();
+    const auto outcome = attempt.replay_step(ask);
+    const auto* done = outcome ? std::get_if<flow::Settled>(&*outcome) : nullptr;
+    if (outcome && done == nullptr) return say(attempt, *outcome);
+    if (done != nullptr) {
+      out.begin_object().member("item", looked).member_raw("result", done->result).end_object();
+    }
+    ++looked;
+    if (out.text().size() > kEnough) break;
+  }
+  return state(std::move(out.end_array().member("looked", looked)));
+}
+
+// E6: what is to be taken back next, as the step of ~undo that does it: {"state":"execute",…,"compensate","result"} for
+// the process that runs it, "settled" or "failed" when it was done meanwhile, "done" when nothing is left.
+Response undo(Ports& ports, Request& request) {
+  const auto found = find_attempt(ports, request, false);
+  if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
+  flow::Attempt& attempt = *std::get<Attempt>(found);
+  if (!attempt.undoing()) return problem_response(problem("forbidden", "the attempt does not take anything back"));
+  const auto open = attempt.open_compensations();
+  if (open.empty()) return state(begin("done"));
+  const kernel::Compensation& next = open.front();
+  flow::StepAsk ask;
+  ask.branch = std::string(kernel::kUndoBranch);
+  ask.name = next.step;
+  ask.effect = kernel::Effect::idempotent;
+  ask.retries = limits::kNativeRetries;
+  ask.tried = true;  // one that fails is noted, and the next runs
+  json::Writer what;
+  what.begin_object().member("step", next.seq).member("name", next.step);
+  ask.request = what.member_raw("compensate", next.compensate).end_object().take();
+  Response answer = asked(attempt, request, [&](const flow::Caller& caller) {
+    return attempt.begin_undo(next.seq, next.key_uid, ask, caller);
+  });
+  if (json::string_member(answer.body, "state") == "execute") {
+    answer.body.pop_back();
+    answer.body += ",\"compensate\":" + next.compensate + ",\"result\":" + next.result + "}";
+  }
+  return answer;
 }
 
 // K2: what an attempt of a dead agent hands in changes nothing, but it is evidence. (A probe's verdict is no outcome.)
@@ -147,9 +223,11 @@ Response fail(Ports& ports, Request& request) {
 
 void add_steps(Ports& ports, Router& router, const std::string& base) {
   router.verb("POST", base + "steps", with(ports, begin_step));
+  router.verb("POST", base + "steps/settled", with(ports, settled), Lane::shorts);
   router.verb("POST", base + "steps/{step}/probe", with(ports, probe_said));
   router.verb("POST", base + "steps/{step}/complete", with(ports, complete));
   router.verb("POST", base + "steps/{step}/fail", with(ports, fail));
+  router.verb("POST", base + "undo", with(ports, undo));
 }
 
 }  // namespace bide::web::attempt_route

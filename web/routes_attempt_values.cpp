@@ -5,30 +5,39 @@
 namespace bide::web::attempt_route {
 namespace {
 
-std::optional<std::string> make_value(Ports& ports, const std::string& name) {
+// `base`: of a tmpdir, the folder that it lies in; the verb makes it. Recorded as a whole, so that it is the same path
+// wherever the code goes on.
+std::optional<std::string> make_value(Ports& ports, const std::string& name, const std::string& base) {
   constexpr std::uint64_t kExact = (std::uint64_t{1} << 53) - 1;  // what every reader of JSON keeps exactly
   if (name == "now") return json::quote(format_time(ports.commands.store().now()));
   if (name == "uuid") return json::quote(ports.random.uuid());
   if (name == "random") return std::to_string(ports.random.next() & kExact);
+  if (name == "tmpdir") return json::quote(base + "/" + ports.random.uid());
   return std::nullopt;
 }
 
 Response value(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
-  if (const auto bad = check_body(
-          request,
-          {{"branch", Kind::string}, {"name", Kind::string, true}, {"key", Kind::string}, {"verb", Kind::string}})) {
+  if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"name", Kind::string, true},
+                                            {"key", Kind::string},
+                                            {"base", Kind::string},
+                                            {"verb", Kind::string}})) {
     return problem_response(*bad);
   }
   const auto read = read_place(request);
   if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
   const auto& place = std::get<Place>(read);
-  if (!make_value(ports, place.name)) return problem_response(invalid("/name", "must be now, uuid or random"));
+  const std::string base = json::string_member(request.body, "base").value_or("");
+  if (!make_value(ports, place.name, base))
+    return problem_response(invalid("/name", "must be now, uuid, random or tmpdir"));
+  if (place.name == "tmpdir" && (!base.starts_with('/') || base.size() > limits::kKeptOfTooLarge))
+    return problem_response(invalid("/base", "must be the absolute path of a folder"));
   flow::Attempt& attempt = *std::get<Attempt>(found);
   return asked(attempt, request, [&](const flow::Caller&) {
     return attempt.value(place.branch, place.name, place.key,
-                         [&] { return make_value(ports, place.name).value_or("null"); });
+                         [&] { return make_value(ports, place.name, base).value_or("null"); });
   });
 }
 

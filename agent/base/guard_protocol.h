@@ -17,6 +17,7 @@
 namespace bide::guard_protocol {
 
 inline constexpr const char* kMode = "--guard";
+inline constexpr const char* kUndoMode = "--undo";  // the program of an attempt that takes steps back [E6]
 inline constexpr int kHearFd = 3;
 inline constexpr int kReportFd = 4;
 inline constexpr char kGo = 'g';

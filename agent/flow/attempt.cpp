@@ -144,7 +144,7 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
   if (verb_killed()) return end_locked(guard, error_json("VerbKilled", kVerbKilled));
   std::string place;
   std::string position;
-  if (options_.style == Style::native) {
+  if (options_.style == Style::native || options_.undoing) {  // ~undo is one branch, in order, of either
     const std::int64_t seq = ++counts_[ask.branch];
     position = native_position(ask.branch, seq);
     place = position.substr(0, position.rfind('/'));
@@ -210,7 +210,7 @@ Closed Attempt::end(std::string_view error, std::int64_t from_step) {
 
 // A verb in a program never ends before it was answered, or its attempt ended: one that is gone was killed.
 bool Attempt::verb_killed() const {
-  if (options_.style != Style::program) return false;
+  if (options_.style != Style::program || options_.undoing) return false;  // ~undo is a process of ours, no program
   if (vanished_ > 0) return true;
   const auto gone = [](int pid) {
     try {
@@ -355,6 +355,7 @@ kernel::Finished Attempt::finish(const kernel::Finish& asked) {
     tell(tx, ripples);
     return ended;
   });
+  compensates_ = outcome == kernel::Finished::compensate;
   close_locked(outcome == kernel::Finished::lease_lost ? Closing::lease_lost : Closing::finished);
   return outcome;
 }

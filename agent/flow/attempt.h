@@ -63,6 +63,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
   // -- What code asks. Positions: native code's are counted by the branch; programs' by V3.
   [[nodiscard]] Outcome begin_step(const StepAsk& ask, const Caller& caller = {});
+  // Programs: the outcome of the entry that this ask would come to, if it is settled. nullopt: it is not, and nothing
+  // was asked for; begin_step() will find the same.
+  [[nodiscard]] std::optional<Outcome> replay_step(const StepAsk& ask);
   [[nodiscard]] Outcome probe_said(std::int64_t step, std::string_view nonce, ProbeVerdict verdict,
                                    const std::optional<std::string>& result, const Caller& caller = {});
   // The outcome of an execution: durable when it returns Settled.
@@ -103,7 +106,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
   // E6, of an attempt that undoes: what is not taken back yet, and the step of ~undo for one of them.
   [[nodiscard]] std::vector<kernel::Compensation> open_compensations() const;
-  [[nodiscard]] Outcome begin_undo(std::int64_t seq, const std::string& key_uid, const StepAsk& ask);
+  [[nodiscard]] Outcome begin_undo(std::int64_t seq, const std::string& key_uid, const StepAsk& ask,
+                                   const Caller& caller = {});
   [[nodiscard]] bool undoing() const { return options_.undoing; }
   // 0: none.
   [[nodiscard]] BootMs deadline_boot_ms() const { return deadline_boot_ms_; }
@@ -115,6 +119,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // J9 (native), then finish_run. `finish.error` absent: completed. queued_again: an entry was open [J9].
   // Finished::compensate: the attempt is closed, and one that undoes goes on under the same fence.
   [[nodiscard]] kernel::Finished finish(const kernel::Finish& finish);
+  // finish() said that there is something to take back first.
+  [[nodiscard]] bool compensates() const;
   // A2 for programs: everybody waits, the tree is stopped. True: suspended and closed. False: go on.
   [[nodiscard]] bool try_suspend();
   // K5, E8: hand the run back. False: the lease was lost.
@@ -248,7 +254,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   std::optional<std::string> continue_input_;  // X7
   kernel::Usage spent_;                        // by the entries that this attempt visited
   Closing closing_ = Closing::open;
-  bool ends_ = false;  // its end is being written
+  bool ends_ = false;         // its end is being written
+  bool compensates_ = false;  // its end is written, and compensations are next [E6]
   bool cancelled_ = false;
   bool reset_marks_ = false;  // recoveries or a re-drive mark stand on the run [K6, W5]
   bool suspending_ = false;

@@ -319,7 +319,7 @@ Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string
   entry->row.usage = usage;
   Outcome settled = settle(*entry, std::string(result));
   if (usage && !options_.budget.empty()) settled = charged(guard, *entry, std::move(settled));
-  if (recorded.cancel_asked && options_.style == Style::program) return cancelled_outcome(*entry);
+  if (recorded.cancel_asked && options_.style == Style::program && !options_.undoing) return cancelled_outcome(*entry);
   return silent() ? closed_outcome(*entry) : std::move(settled);
 }
 

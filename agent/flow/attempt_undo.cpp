@@ -8,7 +8,7 @@ std::vector<kernel::Compensation> Attempt::open_compensations() const {
   return store_.read([&](db::ReadTx& tx) { return kernel::open_compensations(tx, fence_.run); });
 }
 
-Outcome Attempt::begin_undo(std::int64_t seq, const std::string& key_uid, const StepAsk& asked) {
+Outcome Attempt::begin_undo(std::int64_t seq, const std::string& key_uid, const StepAsk& asked, const Caller& caller) {
   Guard guard(mutex_);
   StepAsk ask = asked;
   counts_[ask.branch] = seq - 1;  // its position is the seq of the step that it takes back
@@ -23,7 +23,13 @@ Outcome Attempt::begin_undo(std::int64_t seq, const std::string& key_uid, const 
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
   entry.key_uid = key_uid;
-  return drive_step(guard, entry, {});
+  entry.verb_pid = caller.pid;
+  return drive_step(guard, entry, caller);
+}
+
+bool Attempt::compensates() const {
+  Guard guard(mutex_);
+  return compensates_;
 }
 
 bool Attempt::cancel_met(db::ReadTx& tx) const { return !options_.undoing && kernel::is_ending(tx, fence_); }

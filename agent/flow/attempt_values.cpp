@@ -4,6 +4,7 @@
 #include "agent/base/text.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
+#include "agent/flow/position.h"
 #include "agent/kernel/steps.h"
 
 namespace bide::flow {
@@ -85,6 +86,18 @@ Outcome Attempt::record(Guard& guard, const StepAsk& ask, const std::function<st
   if (std::holds_alternative<kernel::LeaseLost>(outcome)) return lost();
   entry.row.id = std::get<StepId>(outcome);
   return settle(entry, made);
+}
+
+std::optional<Outcome> Attempt::replay_step(const StepAsk& ask) {
+  Guard guard(mutex_);
+  const std::string place = program_place(ask.branch, kernel::StepKind::step, ask.name, ask.key);
+  const auto count = counts_.find(place);
+  const std::int64_t n = count == counts_.end() ? 1 : count->second + 1;
+  const Entry* there = journal_.find(program_position(ask.branch, kernel::StepKind::step, ask.name, ask.key, n));
+  if (there == nullptr || there->open || !settled(there->row.status)) return std::nullopt;
+  auto located = locate(guard, kernel::StepKind::step, ask);
+  if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
+  return drive_step(guard, *std::get<Entry*>(located), {});
 }
 
 Outcome Attempt::charged(Guard& guard, Entry& entry, Outcome outcome) {

@@ -3,8 +3,8 @@
 namespace bide::kernel {
 
 #define BIDE_OPEN_COMPENSATIONS                                                                                     \
-  "FROM steps s JOIN runs r ON r.id = s.run_id JOIN workflow_versions v ON v.id = r.workflow_version_id "           \
-  "WHERE s.run_id = ?1 AND s.status = 'completed' AND s.compensate IS NOT NULL AND v.kind = 'native' AND "          \
+  "FROM steps s JOIN runs r ON r.id = s.run_id "                                                                    \
+  "WHERE s.run_id = ?1 AND s.status = 'completed' AND s.compensate IS NOT NULL AND "                                \
   "r.skip_compensation = 0 AND NOT EXISTS (SELECT 1 FROM steps u WHERE u.run_id = ?1 AND u.position = '~undo/' || " \
   "s.seq AND u.status IN ('completed', 'failed', 'cancelled')) "
 

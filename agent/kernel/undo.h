@@ -16,14 +16,15 @@ namespace bide::kernel {
 inline constexpr std::string_view kUndoBranch = "~undo";
 
 struct Compensation {
-  std::int64_t seq = 0;    // of the step that it takes back
-  std::string step;        // name of that step
-  std::string compensate;  // as recorded with the intent; native: {"name","argument"}
-  std::string result;      // of the step, JSON
-  std::string key_uid;     // whose keys the step has: the run's uid, or that of the run it was copied from [X4, J6]
+  std::int64_t seq = 0;  // of the step that it takes back
+  std::string step;      // name of that step
+  std::string
+      compensate;       // as recorded with the intent; native: {"name","argument"}, program: {"command","cwd","export"}
+  std::string result;   // of the step, JSON
+  std::string key_uid;  // whose keys the step has: the run's uid, or that of the run it was copied from [X4, J6]
 };
 // Those that are not done yet, the step that settled last first. Completed steps only: what is in doubt is listed, not
-// taken back. None when an operator said so, and none of programs: they are ended without.
+// taken back. None when an operator said so.
 [[nodiscard]] std::vector<Compensation> open_compensations(db::ReadTx& tx, RunId run);
 [[nodiscard]] bool has_compensations(db::ReadTx& tx, RunId run);
 // A step of ~undo is there: whatever its state, the world is not what the journal says any more [X3].

@@ -1,5 +1,6 @@
 // bide value, input, result and progress: what a program gets from its run and tells it, without running anything.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +82,14 @@ std::string object_of(const std::vector<std::string>& fields) {
   return out.end_object().take();
 }
 
+// It may have gone meanwhile, with all above it: the path is what stays.
+bool make_folders(const std::string& path) {
+  for (auto at = path.find('/', 1);; at = path.find('/', at + 1)) {
+    if (::mkdir(path.substr(0, at).c_str(), 0700) != 0 && errno != EEXIST) return false;
+    if (at == std::string::npos) return true;
+  }
+}
+
 }  // namespace
 
 std::string branch_of(const Arguments& arguments) {
@@ -120,13 +129,20 @@ int verb_value(const Attempt& attempt, std::span<char*> argv) {
   static constexpr Flag kFlags[] = {{"--key"}, {"--branch"}};
   const auto arguments = parse_arguments(argv, kFlags);
   const std::string name = arguments.words.size() == 1 ? arguments.words[0] : "";
-  if (name != "now" && name != "uuid" && name != "random") {
-    throw Misuse{"bide value " + name + ": it is bide value now, bide value uuid or bide value random"};
+  if (name != "now" && name != "uuid" && name != "random" && name != "tmpdir") {
+    throw Misuse{"bide value " + name +
+                 ": it is bide value now, bide value uuid, bide value random or bide value tmpdir"};
   }
   json::Writer out;
   out.begin_object().member("branch", branch_of(arguments)).member("name", name);
   out.member("key", arguments.value("--key").value_or("")).member("verb", SystemRandom().uid());
-  print(plain(json::member(attempt.post("values", out.end_object().take()), "result").value_or("null")) + "\n");
+  const char* folder = std::getenv("TMPDIR");
+  if (name == "tmpdir") out.member("base", folder != nullptr && folder[0] == '/' ? folder : "/tmp");
+  const std::string value =
+      plain(json::member(attempt.post("values", out.end_object().take()), "result").value_or("null"));
+  if (name == "tmpdir" && !make_folders(value))
+    throw Misuse{"bide value tmpdir: " + value + " cannot be made: " + std::strerror(errno)};
+  print(value + "\n");
   return 0;
 }
 

@@ -33,12 +33,17 @@ If it fails:
   --timeout D               ends it with all its processes
   --on-timeout fail         a non_idempotent one that was ended counts as failed, else it is in doubt
   --try                     hand a final failure to the script: the command's code, 124 for a timeout
+If the run ends failed or cancelled:
+  --compensate CMD          takes the step back, with sh, in this folder; its stdout is in the file $BIDE_RESULT. Those
+                            of completed steps run last first; one must bear to be run again (BIDE_IDEMPOTENCY_KEY)
+  --export NAME             a variable that CMD gets as it is now; may be given several times
 Its stdin:
   --stdin                   read whole, part of the request
   --no-stdin                /dev/null
 
 Examples:
   bide step fetch --effect idempotent --retries 3 -- curl -fsS https://example.org/f
+  bide step rent --export h --compensate 'give-back "$h"' -- rent "$h"
   bide step pay --key "$order" --probe 'paid "$order"' -- pay "$order"
 )"},
     {"wait", R"(wait for a person, a signal, or the first of several: hours or days, no process is kept
@@ -84,7 +89,9 @@ Examples:
   bide send https://example.org/hook --data '{"done": true}'
 )"},
     {"value", R"(a value that is the same at every replay
-Usage: bide value now | uuid | random
+Usage: bide value now | uuid | random | tmpdir
+
+tmpdir is a folder in the workspace: the same path in every attempt, with what earlier ones left in it.
 )"},
     {"state", R"(what the run says of itself: others see it with bide show, each change is an event
 Usage: bide state set NAME VALUE [--json]

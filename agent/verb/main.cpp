@@ -13,6 +13,7 @@
 #include "agent/base/text.h"
 #include "agent/verb/guard.h"
 #include "agent/verb/help.h"
+#include "agent/verb/undo.h"
 #include "agent/verb/verbs.h"
 
 namespace bide::verb {
@@ -36,6 +37,8 @@ constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-cha
 constexpr const char* kReading[] = {"serve",   "runs",       "show",      "journal",   "log",    "watch",  "explain",
                                     "inbox",   "events",     "workflows", "sql",       "ui",     "doctor", "sweep",
                                     "version", "completion", "help",      "--version", "--help", "-h"};
+
+constexpr int kUsageCode = 64;  // EX_USAGE: not tried again
 
 template <class Names>
 bool is_among(std::string_view verb, const Names& names) {
@@ -88,6 +91,11 @@ int run_verb(const Verb& verb, const Attempt& attempt, std::span<char*> argv) {
     attempt.end_run("Usage",
                     std::string("bide ") + verb.name + " works inside a workflow: start one with bide run NAME");
   }
+  if (attempt.where() == Attempt::Where::step && !verb.in_step && std::getenv("BIDE_UNDO") != nullptr) {
+    // The run's end is written already, and this is no step of its script: the compensation fails, the next runs [E6].
+    std::fprintf(stderr, "bide: bide %s inside a compensation: there is no journal to it\n", verb.name);
+    return kUsageCode;
+  }
   if (attempt.where() == Attempt::Where::step && !verb.in_step) {
     attempt.end_run("NestedVerb", std::string("bide ") + verb.name +
                                       " inside a step's command: the journal knows steps, not "
@@ -116,5 +124,6 @@ int front(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], bide::guard_protocol::kMode) == 0) return bide::verb::run_guard(argv + 2);
+  if (argc == 2 && std::strcmp(argv[1], bide::guard_protocol::kUndoMode) == 0) return bide::verb::run_undo();
   return bide::verb::front(argc, argv);
 }

@@ -36,6 +36,8 @@ constexpr Flag kFlags[] = {
     {"--probe-absent"},
     {"--assume"},
     {"--no-retry-on"},
+    {"--compensate"},
+    {"--export", Takes::many},
     {"--branch"},
     {"--try", Takes::nothing},
     {"--stdin", Takes::nothing},
@@ -57,6 +59,7 @@ class Step {
   void check();
   void check_stdin();
   std::string request() const;
+  std::string compensation() const;
   std::string begin() const;
   int settle(const std::string& reply) const;
   std::string execute(const std::string& reply);
@@ -99,6 +102,13 @@ void Step::check() {
     if (!code || *code > 255) throw Misuse{"--no-retry-on takes exit codes, as in 2,75"};
     no_retry_on_.push_back(*code);
     list.erase(0, end + 1);
+  }
+  if (arguments_.has("--export") && !arguments_.has("--compensate"))
+    throw Misuse{"bide step: --export names variables for --compensate CMD, which is not given"};
+  for (const auto& variable : arguments_.all("--export")) {
+    if (std::getenv(variable.c_str()) == nullptr)
+      throw Misuse{"bide step: --export " + variable + ": there is no such variable in the environment; write export " +
+                   variable + " before it"};
   }
   check_stdin();
 }
@@ -151,6 +161,22 @@ std::string caller() {
   return text;
 }
 
+// What takes the step back: a shell text, where it was said, and the variables that were named, as they are now [E6].
+std::string Step::compensation() const {
+  char cwd[PATH_MAX];
+  json::Writer out;
+  out.begin_object().member("command", arguments_.value("--compensate").value_or(""));
+  out.member_raw("cwd", as_result(::getcwd(cwd, sizeof cwd) != nullptr ? cwd : "/")).key("export").begin_array();
+  for (const auto& variable : arguments_.all("--export")) {
+    const char* value = std::getenv(variable.c_str());
+    out.begin_object()
+        .member("name", variable)
+        .member_raw("value", as_result(value == nullptr ? "" : value))
+        .end_object();
+  }
+  return out.end_array().end_object().take();
+}
+
 std::string Step::begin() const {
   json::Writer out;
   out.begin_object();
@@ -163,6 +189,7 @@ std::string Step::begin() const {
   out.member("on_timeout", arguments_.value("--on-timeout"));
   out.member("probe", arguments_.value("--probe"));
   if (const auto assumed = arguments_.json("--assume")) out.member_raw("assume", *assumed);
+  if (arguments_.has("--compensate")) out.member_raw("compensate", compensation());
   out.member("caller", caller()).member("try", arguments_.has("--try"));
   // The same verb asks again after a lost connection: it is no second one at the same position.
   out.member("verb", SystemRandom().uid());

@@ -249,6 +249,7 @@ void Executor::drive(const kernel::Claimed& claimed) {
     } else {
       drive_native(*attempt, *native->second.workflow);
     }
+    if (native == native_.end() && attempt->compensates()) compensate(fence, *version);
   } catch (const std::exception& e) {
     log::error("run.driver_failed", {{"run", claimed.run.value}, {"epoch", claimed.epoch}, {"error", e.what()}});
     if (attempt) hand_back_after_fault(*attempt, e.what());

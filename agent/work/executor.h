@@ -104,9 +104,13 @@ class Executor {
   void drive(const kernel::Claimed& claimed);
   void forget(RunId run, std::int64_t epoch);
   void drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& workflow);
-  // E6: writes the end, takes back what is to be taken back, and ends the run. `workflow` is null for a program.
+  // E6: writes the end, takes back what is to be taken back, and ends the run. `workflow` is null for a program, whose
+  // compensations are drive()'s.
   void end_run(flow::Attempt& attempt, const kernel::Finish& finish, const flow::NativeWorkflow* workflow);
   void compensate(const kernel::Fence& fence, const flow::NativeWorkflow& workflow);
+  void compensate(const kernel::Fence& fence, const kernel::VersionRow& program);
+  // The attempt that undoes, in the place of the one that has ended; null: fenced off meanwhile.
+  [[nodiscard]] std::shared_ptr<flow::Attempt> undo_attempt(const kernel::Fence& fence, flow::AttemptOptions options);
   [[nodiscard]] flow::AttemptOptions attempt_options(flow::AttemptOptions options);
   [[nodiscard]] VersionId known(VersionId pinned) const;
   void hand_back_after_fault(flow::Attempt& attempt, const std::string& what);

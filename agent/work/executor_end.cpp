@@ -21,27 +21,39 @@ flow::AttemptOptions Executor::attempt_options(flow::AttemptOptions options) {
 
 void Executor::end_run(flow::Attempt& attempt, const kernel::Finish& finish, const flow::NativeWorkflow* workflow) {
   const auto ended = attempt.finish(finish);
-  if (ended == kernel::Finished::compensate && workflow != nullptr) {
-    log::info("run.compensating", {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}});
-    compensate(attempt.fence(), *workflow);
+  if (ended == kernel::Finished::compensate) {
+    if (workflow != nullptr) compensate(attempt.fence(), *workflow);
     return;
   }
   log::info("run.ended",
             {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}, {"how", static_cast<int>(ended)}});
 }
 
-void Executor::compensate(const kernel::Fence& fence, const flow::NativeWorkflow& workflow) {
-  flow::AttemptOptions options;
+std::shared_ptr<flow::Attempt> Executor::undo_attempt(const kernel::Fence& fence, flow::AttemptOptions options) {
+  log::info("run.compensating", {{"run", fence.run.value}, {"epoch", fence.epoch}});
   options.undoing = true;
-  const auto undo = std::make_shared<flow::Attempt>(store_, random_, fence, attempt_options(std::move(options)));
-  {
-    Lock lock(mutex_);
-    const auto it = driven_.find(fence.run);
-    if (it == driven_.end() || it->second.epoch != fence.epoch) return;  // fenced off meanwhile
-    it->second.attempt = undo;
-    it->second.told_at.reset();  // X1's time is for the code
-    if (stopping_) undo->close(flow::Closing::shutdown);
-  }
+  options.deadline = 0;  // X5 and J7 are for the code
+  options.budget.clear();
+  auto undo = std::make_shared<flow::Attempt>(store_, random_, fence, attempt_options(std::move(options)));
+  Lock lock(mutex_);
+  const auto it = driven_.find(fence.run);
+  if (it == driven_.end() || it->second.epoch != fence.epoch) return nullptr;
+  it->second.attempt = undo;
+  it->second.told_at.reset();  // X1's time is for the code
+  if (stopping_) undo->close(flow::Closing::shutdown);
+  return undo;
+}
+
+void Executor::compensate(const kernel::Fence& fence, const kernel::VersionRow& program) {
+  auto options = program_driver_->options(program);
+  options.version = program.version;
+  const auto undo = undo_attempt(fence, std::move(options));
+  if (undo) program_driver_->drive(undo, program);
+}
+
+void Executor::compensate(const kernel::Fence& fence, const flow::NativeWorkflow& workflow) {
+  const auto undo = undo_attempt(fence, {});
+  if (!undo) return;
   const bool done = flow::run_compensations(*undo, random_, workflow.compensations);
   undo->refresh();
   switch (undo->closing()) {

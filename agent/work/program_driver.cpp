@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/base/guard_protocol.h"
 #include "agent/base/json.h"
 #include "agent/base/log.h"
 #include "agent/flow/attempt_impl.h"
@@ -150,6 +151,7 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   GuardRequest request;
   request.guard_executable = settings_.verb_executable;
   request.argv = {home.main};
+  if (attempt->undoing()) request.argv = {settings_.verb_executable, guard_protocol::kUndoMode};  // E6
   request.environment = environment(*attempt, version, home, running.workspace);
   request.cwd = running.workspace;
   request.log_path = running.log_path;
@@ -228,7 +230,9 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
     }
     return;
   }
-  if (!running.exit || running.exit->signalled) {
+  // What undoes is a process of ours: however it ended too early, it was a crash.
+  const bool undo_died = attempt.undoing() && running.exit && running.exit->code != 0;
+  if (!running.exit || running.exit->signalled || undo_died) {
     // Killed by nobody of ours: like a crash [K6].
     const auto fence = attempt.fence();
     store_.write([&](db::Tx& tx) { (void)kernel::recover_run(tx, fence.run, fence.epoch, tx.now()); });
