@@ -231,7 +231,8 @@ std::string all_help() {
     out += "  " + name + verb.does + "\n";
   }
   out +=
-      "\nInside a workflow:\n  step wait sleep call send value state continue-as-new input result progress\n  (bide "
+      "\nInside a workflow:\n  step each wait sleep call send value state continue-as-new input result progress\n  "
+      "(bide "
       "step --help, and so on)\n";
   out +=
       "\nThe agent is found by --agent or BIDE_AGENT (a socket's path or a URL, with its token in BIDE_TOKEN).\n"

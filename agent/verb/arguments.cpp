@@ -76,7 +76,8 @@ Arguments parse_arguments(std::span<char*> argv, std::span<const Flag> flags) {
       out.command.assign(argv.begin() + static_cast<std::ptrdiff_t>(i) + 1, argv.end());
       break;
     }
-    if (word.size() < 3 || !word.starts_with("--")) {
+    const bool is_short = std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) { return flag.name == word; });
+    if (!is_short && (word.size() < 3 || !word.starts_with("--"))) {
       out.words.emplace_back(word);
       continue;
     }

@@ -46,6 +46,16 @@ Examples:
   bide step rent --export h --compensate 'give-back "$h"' -- rent "$h"
   bide step pay --key "$order" --probe 'paid "$order"' -- pay "$order"
 )"},
+    {"each", R"(a step for each line of a list; what is done already is printed again without a process
+Usage: bide each [NAME] --key-from FILE|- [-P N] [OPTIONS of bide step] -- COMMAND [ARGUMENT…]
+
+Each line is the step's key, and stands for {} in the command. -P runs so many at once; their outputs are printed in
+the list's order. An item that finally fails ends the run. --key, --stdin and --try are not for a list.
+  --branch B                else BIDE_BRANCH, which children inherit
+
+Examples:
+  ls in > list; bide each convert --key-from list -P 4 --effect idempotent -- convert in/{} out/{}.png
+)"},
     {"wait", R"(wait for a person, a signal, or the first of several: hours or days, no process is kept
 Usage: bide wait approval TEXT [--name N] [--timeout D] [--default approved|denied] [--quorum N]
                                [--not-initiator] [--data JSON] [--json] [--try]
@@ -144,8 +154,9 @@ std::string_view help_of(std::string_view verb) {
 }
 
 std::string_view place_help(std::string_view verb) {
-  return verb == "input" || verb == "result" || verb == "progress" || verb == "continue-as-new" ? std::string_view()
-                                                                                                : kPlace;
+  return verb == "input" || verb == "result" || verb == "progress" || verb == "continue-as-new" || verb == "each"
+             ? std::string_view()
+             : kPlace;
 }
 
 }  // namespace bide::verb

@@ -24,11 +24,12 @@ struct Verb {
   int (*run)(const Attempt&, std::span<char*>);
   bool in_step;  // allowed inside a step's command
 };
-constexpr Verb kVerbs[] = {
-    {"step", verb_step, false},   {"wait", verb_wait, false},       {"sleep", verb_sleep, false},
-    {"value", verb_value, false}, {"result", verb_result, false},   {"send", verb_send, false},
-    {"call", verb_call, false},   {"state", verb_state, false},     {"continue-as-new", verb_continue_as_new, false},
-    {"input", verb_input, true},  {"progress", verb_progress, true}};
+constexpr Verb kVerbs[] = {{"step", verb_step, false},     {"wait", verb_wait, false},
+                           {"sleep", verb_sleep, false},   {"value", verb_value, false},
+                           {"result", verb_result, false}, {"send", verb_send, false},
+                           {"call", verb_call, false},     {"state", verb_state, false},
+                           {"each", verb_each, false},     {"continue-as-new", verb_continue_as_new, false},
+                           {"input", verb_input, true},    {"progress", verb_progress, true}};
 
 // Verbs for operators. In an attempt those that change something would do it again at every replay.
 constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer",

@@ -16,6 +16,7 @@
 #include "agent/base/random.h"
 #include "agent/base/text.h"
 #include "agent/verb/command.h"
+#include "agent/verb/step_request.h"
 #include "agent/verb/verbs.h"
 
 extern char** environ;
@@ -58,7 +59,6 @@ class Step {
  private:
   void check();
   void check_stdin();
-  std::string request() const;
   std::string compensation() const;
   std::string begin() const;
   int settle(const std::string& reply) const;
@@ -130,37 +130,6 @@ void Step::check_stdin() {
           "write --no-stdin (the command gets /dev/null) or --stdin (it is read whole and is part of the request)");
 }
 
-// What the entry's hash covers: the command and its input.
-std::string Step::request() const {
-  json::Writer out;
-  out.begin_object().key("argv").begin_array();
-  for (const auto& argument : arguments_.command) out.raw(as_result(argument));
-  out.end_array();
-  if (input_) out.member_raw("stdin", as_result(*input_));
-  return out.end_object().take();
-}
-
-// Variables that every attempt is given, that a shell keeps for itself, or that stand in the position.
-bool is_given(std::string_view variable) {
-  static constexpr std::string_view kGiven[] = {
-      "PATH=", "HOME=", "USER=", "SHELL=", "LANG=", "TZ=", "TMPDIR=", "PWD=", "_=", "SHLVL=", "OLDPWD=", "BIDE_"};
-  return std::any_of(std::begin(kGiven), std::end(kGiven), [&](auto prefix) { return variable.starts_with(prefix); });
-}
-
-// cwd and the exported variables that the attempt was not given: no part of the request, but it tells two equal
-// steps apart that come back in the other order [V3]. The agent keeps its hash only.
-std::string caller() {
-  char cwd[PATH_MAX];
-  std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!is_given(*entry)) variables.emplace_back(*entry);
-  }
-  std::sort(variables.begin(), variables.end());
-  std::string text = ::getcwd(cwd, sizeof cwd) != nullptr ? cwd : "";
-  for (const auto& variable : variables) text += "\n" + variable;
-  return text;
-}
-
 // What takes the step back: a shell text, where it was said, and the variables that were named, as they are now [E6].
 std::string Step::compensation() const {
   char cwd[PATH_MAX];
@@ -182,7 +151,7 @@ std::string Step::begin() const {
   out.begin_object();
   out.member("branch", branch_of(arguments_)).member("name", name_);
   out.member("key", arguments_.value("--key").value_or("")).member("effect", effect_);
-  out.member_raw("request", request());
+  out.member_raw("request", step_request(arguments_.command, input_));
   out.member("retries", arguments_.number("--retries", kMostRetries).value_or(0));
   out.member("backoff_ms", arguments_.duration("--backoff"));
   out.member("timeout_ms", arguments_.duration("--timeout"));
@@ -190,7 +159,7 @@ std::string Step::begin() const {
   out.member("probe", arguments_.value("--probe"));
   if (const auto assumed = arguments_.json("--assume")) out.member_raw("assume", *assumed);
   if (arguments_.has("--compensate")) out.member_raw("compensate", compensation());
-  out.member("caller", caller()).member("try", arguments_.has("--try"));
+  out.member("caller", caller_of_environment()).member("try", arguments_.has("--try"));
   // The same verb asks again after a lost connection: it is no second one at the same position.
   out.member("verb", SystemRandom().uid());
   return out.end_object().take();

@@ -17,6 +17,7 @@ inline constexpr int kExpired = 12;
 inline constexpr int kTimedOut = 124;
 
 int verb_step(const Attempt& attempt, std::span<char*> argv);
+int verb_each(const Attempt& attempt, std::span<char*> argv);
 int verb_wait(const Attempt& attempt, std::span<char*> argv);
 int verb_sleep(const Attempt& attempt, std::span<char*> argv);
 int verb_value(const Attempt& attempt, std::span<char*> argv);

@@ -70,6 +70,10 @@ TEST_CASE("[N116] wrong usage inside an attempt ends the run with a sentence tha
       {"bide wait any --timer 10", "10s"},
       {"bide wait any --aproval x", "did you mean --approval?"},
       {"bide send nowhere", "http"},
+      {"bide each --key-from list -- echo", "no {}"},
+      {"bide each -- echo {}", "--key-from"},
+      {"echo a >list; bide each --key-from list -P 0 -- echo {}", "at least 1"},
+      {"bide each --key-from list", "after --"},
       {"bide send http://x --data nope", "JSON"},
       {"bide stpe a -- true", "bide step"},
       {"bide run other", "bide step run --effect idempotent"},
@@ -97,8 +101,8 @@ TEST_CASE("Outside an attempt a workflow verb says so and exits with 2") {
 
 TEST_CASE("Each workflow verb has its help, outside a workflow and inside, and asks nothing for it") {
   World world;
-  const std::string verb = GENERATE("step", "wait", "sleep", "call", "send", "value", "state", "continue-as-new",
-                                    "input", "result", "progress");
+  const std::string verb = GENERATE("step", "each", "wait", "sleep", "call", "send", "value", "state",
+                                    "continue-as-new", "input", "result", "progress");
   INFO(verb);
   auto command = world.agent.script("bide " + verb + " --help");
   const auto inside = test::run(command);
