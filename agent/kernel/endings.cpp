@@ -269,6 +269,7 @@ CancelOutcome cancel_run(db::Tx& tx, RunId run, const CancelAsk& ask, TimeMs now
 void cancel_alone(db::Tx& tx, RunId run, std::string_view by, std::string_view reason, TimeMs now, Ripples* ripples) {
   const auto row = read_run(tx, run);
   if (!row || terminal(row->status)) return;
+  if (row->cancel_requested_at) return;  // told before: when its parent's end was written, and now that it has ended
   ask_cancel(tx, run, by, reason, now);
   if (row->status == RunStatus::running) {
     if (ripples != nullptr) ripples->told.push_back(run);

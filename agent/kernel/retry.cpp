@@ -128,8 +128,11 @@ bool reopen(db::Tx& tx, RunId run, std::string_view by, TimeMs now, Ripples* rip
   const auto row = read_run(tx, run);
   if (!row || refused(tx, *row)) return false;
   for (const Closed& step : to_open(tx, *row)) open_step(tx, run, step, by, now, ripples);
-  // A step in doubt is asked about again: back to started, so that E1 decides.
-  db::Query(tx, "UPDATE steps SET status = 'started', updated_at = ?2 WHERE run_id = ?1 AND status = 'needs_reconcile'")
+  // A step in doubt is asked about again: back to started, so that E1 decides. No attempt meets a task: its lease has
+  // ended, and the sweep asks [K8].
+  db::Query(tx,
+            "UPDATE steps SET status = 'started', lease_until = CASE kind WHEN 'task' THEN ?2 END, updated_at = ?2 "
+            "WHERE run_id = ?1 AND status = 'needs_reconcile'")
       .bind(run, now)
       .run();
   db::Query(

@@ -73,7 +73,8 @@ void World::check() {
          "p.status IN ('failed', 'cancelled') AND c.finished_at IS NULL AND c.cancel_requested_at IS NULL");
     none(tx, "I8", "a child has ended and its parent was not told",
          "SELECT c.id FROM runs c JOIN steps s ON s.id = c.parent_step_id WHERE s.status = 'started' AND c.finished_at "
-         "IS NOT NULL AND c.id = (SELECT max(id) FROM runs WHERE parent_step_id = s.id)");
+         "IS NOT NULL AND c.id = (SELECT max(id) FROM runs WHERE parent_step_id = s.id) AND EXISTS (SELECT 1 FROM runs p "
+         "WHERE p.id = s.run_id AND p.error IS NULL AND p.cancel_requested_at IS NULL)");
   });
   check_steps_at_work();
   if (acts_ % 32 == 0) check_whole();
@@ -177,8 +178,8 @@ void World::check_whole() {
          "waits w WHERE w.step_id = s.id)");
     none(tx, "I9", "a step in doubt of a live run has no question",
          "SELECT s.id FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.status = 'needs_reconcile' AND r.finished_at "
-         "IS "
-         "NULL AND NOT EXISTS (SELECT 1 FROM waits w WHERE w.step_id = s.id AND w.kind = 'reconcile')");
+         "IS NULL AND r.error IS NULL AND r.cancel_requested_at IS NULL AND NOT EXISTS (SELECT 1 FROM waits w WHERE "
+         "w.step_id = s.id AND w.kind = 'reconcile')");
   });
 }
 
