@@ -94,6 +94,8 @@ constexpr auto kKinds = std::to_array<ProblemKind>({
      "Send it again on a new connection."},
     {"run_ended", 409, "The run is over", "The run has ended, and what ended does not change any more.",
      "Retry or fork it if that is what you want."},
+    {"run_cancelling", 409, "The run is being cancelled", "A cancel was asked, and what the run did is being taken back.",
+     "Wait until it has ended; bide explain says how far it is."},
     {"run_not_found", 404, "No such run", "There is no run of that number, or it was deleted.", "Look at bide runs."},
     {"session_code", 401, "The sign-in code is not valid", "A code of bide ui is for one use within 60 seconds.",
      "Type bide ui again."},

@@ -59,6 +59,13 @@ PauseOutcome pause_run(db::Tx& tx, RunId run, std::string_view by, TimeMs now) {
   if (const auto* refused = std::get_if<Problem>(&found)) return *refused;
   const auto& row = std::get<RunRow>(found);
   if (row.paused_at) return PauseSame{};
+  // Cancelled runs are claimed first and outside of all limits [K1]: a pause could only be met by handing back, again
+  // and again.
+  if (row.cancel_requested_at) {
+    const std::string number = std::to_string(run.value);
+    return problem("run_cancelling", "Run " + number + " is being cancelled; what it did is being taken back.",
+                   "bide explain " + number);
+  }
   db::Query(tx, "UPDATE runs SET paused_at = ?2 WHERE id = ?1").bind(run, now).run();
   append_event(tx, now, "control.pause", run, StepId(), told_by(by));
   return PauseChanged{row.status == RunStatus::running};

@@ -78,6 +78,38 @@ TEST_CASE("[X5] a running attempt hands back at its next step boundary, what exe
   CHECK(second == 1);
 }
 
+TEST_CASE("[X5] a run that is being cancelled is not paused, and its compensations are not claimed in a circle") {
+  work::ExecutorOptions options = Rig::default_options();
+  options.inline_sleep = 0;  // a retry's delay may be under a second: nobody moves the clock in it
+  Rig rig(Rig::Mode::inlined, options);
+  int undone = 0;
+  flow::NativeWorkflow trip;
+  trip.name = "trip";
+  trip.version = "1";
+  trip.compensations["undo"] = {[&](const flow::UndoInfo&) -> std::string {
+    if (++undone == 1) throw std::runtime_error("later");
+    return "1";
+  }};
+  trip.run = [](flow::Context& c) {
+    flow::StepOptions book;
+    book.compensate = "undo";
+    c.step("book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
+    return c.approval("go?");
+  };
+  rig.add(trip);
+  const RunId run = rig.start("trip");
+  rig.drive();
+  (void)rig.cancel(run);
+  CHECK(rig.drive(50) < 50);  // the compensation failed once, and has its delay
+  CHECK(undone == 1);
+  CHECK(pause(rig, run) == "run_cancelling");
+  CHECK(rig.drive(50) == 0);
+  rig.advance(60'000);
+  CHECK(rig.drive(50) < 50);
+  CHECK(undone == 2);
+  CHECK(rig.run(run).status == RunStatus::cancelled);
+}
+
 TEST_CASE("[X5] deadlines of waits go on while a run is paused, and a timer is not lost") {
   Rig rig;
   rig.add("flow", [](flow::Context& c) { return c.approval("go?", {.name = "a", .timeout = 60'000}); });
