@@ -186,7 +186,9 @@ void end_children(db::Tx& tx, RunId run, TimeMs now, Ripples* ripples) {
   // Their steps are closed from the top down before they end from the bottom up: a child that ends with its parent
   // tells it nothing.
   for (const RunId child : all) {
-    if (read_run(tx, child)->status == RunStatus::running) continue;
+    // One that was cancelled before may be taking back what it did: those steps are not closed.
+    const auto row = read_run(tx, child);
+    if (row->status == RunStatus::running || row->cancel_requested_at) continue;
     cancel_waits(tx, child, now);
     close_open_steps(tx, child, now);
   }
