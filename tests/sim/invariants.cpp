@@ -148,7 +148,8 @@ void World::check_whole() {
         }
       }
       db::Query doubts(tx,
-                       "SELECT step_id, count(*) FROM waits WHERE run_id = ? AND kind = 'reconcile' GROUP BY step_id");
+                       "SELECT step_id, count(*) FROM waits WHERE run_id = ? AND kind = 'reconcile' AND step_id IN (SELECT "
+                       "id FROM steps WHERE kind = 'step') GROUP BY step_id");  // a task's worker may die before it begins
       doubts.bind(run);
       while (doubts.next()) {
         db::Query abandoned(tx, "SELECT count(*) FROM events WHERE run_id = ? AND kind = 'run.abandoned'");

@@ -112,7 +112,8 @@ void Ledger::saw_signal(RunId run, const Op& op, const std::string& result) {
 
 void Ledger::process_died() {
   for (auto& [id, effect] : effects) {
-    if (effect.running() && effect.op->kind == OpKind::task) ++runs[id.first].interruptions;  // nobody drives its run
+    // Nobody drives the run of a task: its worker's death interrupts it all the same.
+    if (effect.running() && effect.op->kind == OpKind::task) ++runs[id.first].interruptions;
     for (Execution& execution : effect.executions) {
       if (execution.ending == Ending::running) execution.ending = Ending::gone;
     }

@@ -47,6 +47,7 @@ Report World::run() {
     live();
     bring_to_an_end();
     check_end();
+    fibers_.kill();    // a worker may still be at a task of a run that was cancelled
     process_.reset();  // an orderly close
     report.digest = to_hex(sha256(disk_.content(options_.directory + "/bide.db")));
   } catch (const Violation&) {
