@@ -34,8 +34,9 @@ void World::check() {
     // A retried run may have open entries that its code, which now takes another way, has not come to.
     none(tx, "I9", "a timer was left to a run that is not queued",
          "SELECT r.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE w.status = 'pending' AND w.kind = 'timer' AND "
-         "(r.status = 'waiting' OR (r.status = 'queued' AND r.run_at > w.resolve_by)) AND NOT EXISTS (SELECT 1 FROM "
-         "events e WHERE e.run_id = r.id AND e.kind = 'control.retry')");
+         "(r.status = 'waiting' OR (r.status = 'queued' AND r.run_at > max(w.resolve_by, ?))) AND NOT EXISTS (SELECT 1 "
+         "FROM events e WHERE e.run_id = r.id AND e.kind = 'control.retry')",
+         now);
     none(tx, "I8", "a fault of the agent's own on a sound disk: event",
          "SELECT id FROM events WHERE id > ? AND kind = 'run.handed_back' AND json_extract(payload, '$.reason') = "
          "'agent_fault'",
