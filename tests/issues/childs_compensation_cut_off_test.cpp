@@ -1,7 +1,6 @@
 // A run failed: its end was written, its child was cancelled and began to take back what it had done. That failed once
-// and had its delay. Meanwhile the parent ended, which closed the open steps of its child once more: the compensation was
-// cancelled, and what the child had done stayed done.
-// Steps of a child that was cancelled before are left alone.
+// and had its delay. Meanwhile the parent ended, which closed the open steps of its child once more: the compensation
+// was cancelled, and what the child had done stayed done. Steps of a child that was cancelled before are left alone.
 #include <catch2/catch.hpp>
 
 #include "tests/support/rig.h"
@@ -25,7 +24,8 @@ TEST_CASE("the end of a parent cuts off no compensation of its child") {
   child.run = [](flow::Context& c) {
     flow::StepOptions book;
     book.compensate = "undo";
-    c.step("book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
+    c.step(
+        "book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
     c.signal("never");
     return std::string("1");
   };
@@ -41,7 +41,8 @@ TEST_CASE("the end of a parent cuts off no compensation of its child") {
   parent.run = [](flow::Context& c) {
     flow::StepOptions book;
     book.compensate = "undo";
-    c.step("book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
+    c.step(
+        "book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
     c.branches({[](flow::Context& b) { return b.call("child"); },
                 [](flow::Context& b) {
                   b.signal("fail");

@@ -1,7 +1,6 @@
-// A run failed while the worker of one of its tasks was lost: the task was in doubt. A retry put it back to "started", as
-// it does with steps, whose next attempt asks. No attempt asks about a task, and it had no lease that could end: the run
-// waited for ever.
-// A retry gives such a task a lease that has ended: the sweep asks.
+// A run failed while the worker of one of its tasks was lost: the task was in doubt. A retry put it back to "started",
+// as it does with steps, whose next attempt asks. No attempt asks about a task, and it had no lease that could end: the
+// run waited for ever. A retry gives such a task a lease that has ended: the sweep asks.
 #include <catch2/catch.hpp>
 
 #include "tests/support/rig.h"
@@ -45,7 +44,8 @@ TEST_CASE("after a retry a task in doubt is asked about") {
   rig.drive();
   rig.sweep->pass();
   rig.drive();
-  const WaitId asked(rig.number("SELECT coalesce(max(id), 0) FROM waits WHERE kind = 'reconcile' AND status = 'pending'"));
+  const WaitId asked(
+      rig.number("SELECT coalesce(max(id), 0) FROM waits WHERE kind = 'reconcile' AND status = 'pending'"));
   REQUIRE(asked.valid());
   CHECK(test::verdict(rig.resolve(asked, R"({"answer":"run"})")) == "resolved");
   rig.drive();

@@ -24,7 +24,8 @@ void none(db::ReadTx& tx, const std::string& invariant, const std::string& what,
 void World::check() {
   const kernel::ClaimRules rules = process_->executor->rules();
   const TimeMs now = process_->store->now();
-  const bool held = process_->store->clock().held() || cramped();  // then nothing is claimed and nothing expires
+  const bool held = process_->store->clock().held() || process_->held_when_looked() ||
+                    cramped();  // then nothing is claimed and nothing expires
   process_->store->read([&](db::ReadTx& tx) {
     none(tx, "I9", "a run waits for nothing",
          "SELECT id FROM runs r WHERE status = 'waiting' AND NOT EXISTS (SELECT 1 FROM waits w WHERE w.run_id = r.id "
@@ -74,7 +75,8 @@ void World::check() {
          "p.status IN ('failed', 'cancelled') AND c.finished_at IS NULL AND c.cancel_requested_at IS NULL");
     none(tx, "I8", "a child has ended and its parent was not told",
          "SELECT c.id FROM runs c JOIN steps s ON s.id = c.parent_step_id WHERE s.status = 'started' AND c.finished_at "
-         "IS NOT NULL AND c.id = (SELECT max(id) FROM runs WHERE parent_step_id = s.id) AND EXISTS (SELECT 1 FROM runs p "
+         "IS NOT NULL AND c.id = (SELECT max(id) FROM runs WHERE parent_step_id = s.id) AND EXISTS (SELECT 1 FROM runs "
+         "p "
          "WHERE p.id = s.run_id AND p.error IS NULL AND p.cancel_requested_at IS NULL)");
   });
   check_steps_at_work();
@@ -148,9 +150,10 @@ void World::check_whole() {
             violated("I1", "signal " + number(id) + " of run " + number(run) + " was acknowledged and is gone");
         }
       }
-      db::Query doubts(tx,
-                       "SELECT step_id, count(*) FROM waits WHERE run_id = ? AND kind = 'reconcile' AND step_id IN (SELECT "
-                       "id FROM steps WHERE kind = 'step') GROUP BY step_id");  // a task's worker may die before it begins
+      db::Query doubts(
+          tx,
+          "SELECT step_id, count(*) FROM waits WHERE run_id = ? AND kind = 'reconcile' AND step_id IN (SELECT "
+          "id FROM steps WHERE kind = 'step') GROUP BY step_id");  // a task's worker may die before it begins
       doubts.bind(run);
       while (doubts.next()) {
         db::Query abandoned(tx, "SELECT count(*) FROM events WHERE run_id = ? AND kind = 'run.abandoned'");

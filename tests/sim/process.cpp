@@ -137,7 +137,8 @@ bool Process::dispatch() {
   if (const auto again = store->clock().look_again_at()) look_at_ = std::min(look_at_, std::max(*again, boot + 1));
   if (!due || *due > now) return false;
   sweep_rung_ = true;
-  if (store->clock().held()) {
+  held_ = store->clock().held();
+  if (held_) {
     look_at_ = boot + kHeldLookMs;
     return false;
   }

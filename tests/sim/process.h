@@ -56,6 +56,8 @@ class Process final : private flow::Pace {
   }
 
   [[nodiscard]] bool dead() const { return dead_; }
+  // The clock was held when the dispatcher looked last: it has not yet seen that it goes on.
+  [[nodiscard]] bool held_when_looked() const { return held_; }
   // From now on nothing of it goes on: the disk has lost its power, or somebody killed it.
   void die();
   // It may die between a read and a write, or in a write, from now on: one in so many. 0: no.
@@ -104,6 +106,7 @@ class Process final : private flow::Pace {
   int delivering_ = 0;
   int tasking_ = 0;
   bool dead_ = false;
+  bool held_ = false;
   bool leaving_ = false;
   bool full_ = false;
   std::uint64_t peril_ = 0;

@@ -93,7 +93,8 @@ TEST_CASE("[X5] a run that is being cancelled is not paused, and its compensatio
   trip.run = [](flow::Context& c) {
     flow::StepOptions book;
     book.compensate = "undo";
-    c.step("book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
+    c.step(
+        "book", kernel::Effect::idempotent, [](const flow::EffectInfo&) { return std::string("1"); }, book);
     return c.approval("go?");
   };
   rig.add(trip);
