@@ -34,7 +34,6 @@ struct Arguments {
   std::string planted;
   bool one = false;
   bool twice = false;
-  bool floors = true;
 };
 
 // A migrated file without a run, made once: each seed begins with a copy of it.
@@ -202,6 +201,54 @@ int play_planted(const Arguments&, const Lane&) {
 }
 #endif
 
+// I12: what must have happened, in a hundred seeds. Less says that something is not exercised any more.
+constexpr std::uint64_t kFloorSeeds = 200;
+constexpr std::pair<const char*, std::int64_t> kFloors[] = {
+    {"effects", 700},
+    {"executions again", 250},
+    {"crashes", 200},
+    {"full disks", 20},
+    {"clock steps", 20},
+    {"shutdowns", 20},
+    {"cancels", 30},
+    {"retries", 30},
+    {"pauses", 20},
+    {"calls", 200},
+    {"tasks", 200},
+    {"compensations", 40},
+    {"deliveries", 100},
+    {"deliveries again", 10},
+    {"doubts that ran", 15},
+    {"doubts that did not run", 3},
+    {"probes", 10},
+    {"races won by either", 40},
+    {"races won by late", 40},
+    {"races won by signal", 20},
+    {"signals read", 80},
+    {"commands again", 20},
+    {"told again", 60},
+    {"branches", 200},
+    {"event step.lapsed", 1},
+    {"event run.abandoned", 40},
+    {"runs completed", 300},
+    {"runs failed", 60},
+    {"runs cancelled", 40},
+    {"waits approval expired", 30},
+};
+
+bool reached_floors(const Counts& counts, std::uint64_t seeds) {
+  bool all = true;
+  for (const auto& [name, floor] : kFloors) {
+    const auto found = counts.by_name.find(name);
+    const std::int64_t count = found == counts.by_name.end() ? 0 : found->second;
+    if (count * 100 >= floor * static_cast<std::int64_t>(seeds)) continue;
+    std::fprintf(stderr, "FLOOR [I12] %s: %lld in %llu seeds, at least %lld in 100\n", name,
+                 static_cast<long long>(count), static_cast<unsigned long long>(seeds), static_cast<long long>(floor));
+    all = false;
+  }
+  return all;
+}
+
 int main_of(int argc, char** argv) {
   // Disks and stacks come and go with each seed: the system would be given their pages back, and asked for them again.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
@@ -223,10 +270,11 @@ int main_of(int argc, char** argv) {
     std::printf("VIOLATION %s: %s\n", report.violation->invariant.c_str(), report.violation->what.c_str());
     return 1;
   }
-  const bool good = lane.run();
+  bool good = lane.run();
   const double seconds = static_cast<double>(clock.boot_ms() - begin) / 1000.0;
   for (const auto& [name, count] : lane.counts().by_name)
     std::printf("%10lld  %s\n", static_cast<long long>(count), name.c_str());
+  if (good && arguments.seeds >= kFloorSeeds) good = reached_floors(lane.counts(), arguments.seeds);
   std::printf("%llu seeds of %d h, %lld acts, %.1f s, %.0f seeds a minute\n",
               static_cast<unsigned long long>(lane.played()), arguments.hours, static_cast<long long>(lane.acts()),
               seconds, static_cast<double>(lane.played()) * 60.0 / std::max(seconds, 0.001));

@@ -8,7 +8,7 @@
 namespace bide::sim {
 namespace {
 
-constexpr int kMostRuns = 40;
+constexpr int kMostRuns = 20;
 const char* const kPeople[] = {"ada", "bob", "eve"};
 
 kernel::Principal person(const char* name) { return {name, kernel::scopes_from("read start approve"), RunId()}; }

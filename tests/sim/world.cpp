@@ -82,7 +82,7 @@ void World::act() {
   }
   if (true_ >= operator_at_) {
     fibers_.spawn([this] { operate(); });
-    operator_at_ = true_ + (chance_.one_in(4) ? chance_.between(0, kSecond) : chance_.between(kSecond, 20 * kMinute));
+    operator_at_ = true_ + (chance_.one_in(4) ? chance_.between(0, kSecond) : chance_.between(kSecond, 100 * kMinute));
   }
   if (!process_->settle()) crash();
   if (first_violation()) throw Violation{*first_violation()};
