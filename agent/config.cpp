@@ -138,6 +138,31 @@ std::string read_park_after(Config& out, const Place&, const std::string& text) 
   return {};
 }
 
+// A length of time, or "forever": 0.
+std::string read_keep(DurationMs& out, const std::string& text, DurationMs least) {
+  const auto length = text == "forever" ? std::optional<DurationMs>(0) : parse_duration(text);
+  if (!length) return "is a length of time, such as \"30d\" or \"12h\", or \"forever\"";
+  if (text != "forever" && *length < least) return "is " + format_duration(least) + " or more, or \"forever\"";
+  out = *length;
+  return {};
+}
+std::string show_keep(DurationMs length) { return length == 0 ? "forever" : format_duration(length); }
+
+std::string read_most(std::int64_t& out, const std::string& text) {
+  const auto number = parse_number(text);
+  if (!number) return "is a number from 0 on; 0 is no limit";
+  out = *number;
+  return {};
+}
+
+std::string read_max_db_bytes(Config& out, const Place&, const std::string& text) {
+  const std::string wrong = read_most(out.max_db_bytes, text);
+  if (!wrong.empty()) return wrong;
+  if (out.max_db_bytes > 0 && out.max_db_bytes < limits::kLeastMaxDbBytes)
+    return "is 0, no limit, or " + std::to_string(limits::kLeastMaxDbBytes) + " and more";
+  return {};
+}
+
 constexpr std::pair<const char*, log::Level> kLevels[] = {
     {"debug", log::Level::debug}, {"info", log::Level::info}, {"warn", log::Level::warn}, {"error", log::Level::error}};
 
@@ -185,6 +210,21 @@ const Key kKeys[] = {
      [](const Config& c) { return std::string(kLevels[static_cast<std::size_t>(c.log_level)].first); }},
     {"allow_targets", false, read_allow_targets, show_allow_targets},
     {"park_after", false, read_park_after, [](const Config& c) { return format_duration(c.park_after); }},
+    {"keep_runs", false,
+     [](Config& c, const Place&, const std::string& t) { return read_keep(c.keep_runs, t, limits::kLeastKeepRunsMs); },
+     [](const Config& c) { return show_keep(c.keep_runs); }},
+    {"keep_runs_most", true,
+     [](Config& c, const Place&, const std::string& t) { return read_most(c.keep_runs_most, t); },
+     [](const Config& c) { return std::to_string(c.keep_runs_most); }},
+    {"max_db_bytes", true, read_max_db_bytes, [](const Config& c) { return std::to_string(c.max_db_bytes); }},
+    {"keep_commands", false,
+     [](Config& c, const Place&, const std::string& t) {
+       return read_keep(c.keep_commands, t, limits::kKeepCommandsMs);
+     },
+     [](const Config& c) { return show_keep(c.keep_commands); }},
+    {"keep_audit", false,
+     [](Config& c, const Place&, const std::string& t) { return read_keep(c.keep_audit, t, limits::kLeastKeepRunsMs); },
+     [](const Config& c) { return show_keep(c.keep_audit); }},
     {"path", false, read_programs_path, [](const Config& c) { return c.path; }},
 };
 
@@ -199,6 +239,10 @@ std::string default_of(const std::string& key, const Surroundings& around, const
   if (key == "log_level") return "info";
   if (key == "allow_targets") return "";
   if (key == "park_after") return format_duration(limits::kParkAfterMs);
+  if (key == "keep_runs") return format_duration(limits::kKeepRunsMs);
+  if (key == "keep_runs_most" || key == "max_db_bytes") return "0";
+  if (key == "keep_commands") return format_duration(limits::kKeepCommandsMs);
+  if (key == "keep_audit") return "forever";
   if (key == "path") return kDefaultPath;
   throw Bug("no default for the key " + key);
 }

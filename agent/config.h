@@ -27,7 +27,13 @@ struct Config {
   log::Level log_level = log::Level::info;
   std::vector<std::string> allow_targets;  // O6: addresses inside that messages may go to
   DurationMs park_after = 0;               // O5: a delivery is parked after ten tries, and not before this
-  std::string path;                        // PATH of programs, after BIDE_HOME and the folder of bide itself
+  // W9. Lengths of time: 0 is for ever; numbers: 0 is no limit.
+  DurationMs keep_runs = 0;         // after their end
+  std::int64_t keep_runs_most = 0;  // ended ones
+  std::int64_t max_db_bytes = 0;
+  DurationMs keep_commands = 0;
+  DurationMs keep_audit = 0;
+  std::string path;  // PATH of programs, after BIDE_HOME and the folder of bide itself
 };
 
 // What defaults depend on. The system's defaults are for uid 0, a user's for all others.

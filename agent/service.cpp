@@ -19,11 +19,13 @@
 #include "agent/work/deliverer.h"
 #include "agent/work/delivery.h"
 #include "agent/work/delivery_commands.h"
+#include "agent/work/environments.h"
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
 #include "agent/work/program_driver.h"
 #include "agent/work/program_files.h"
 #include "agent/work/programs.h"
+#include "agent/work/retention.h"
 #include "agent/work/sweep.h"
 #include "agent/work/task_pool.h"
 #include "db/store.h"
@@ -71,6 +73,13 @@ work::ExecutorOptions executor_options(const Config& config) {
   return options;
 }
 
+work::RetentionOptions retention_options(const Config& config) {
+  work::RetentionOptions options;
+  options.rules = {config.keep_runs, config.keep_runs_most, config.keep_commands, config.keep_audit};
+  options.max_db_bytes = config.max_db_bytes;
+  return options;
+}
+
 // What programs find as `bide`: the static front beside the agent, or, for a program with the agent in it that lies
 // elsewhere, the installed one.
 std::string verb_executable() {
@@ -108,13 +117,23 @@ struct Service::Parts {
         deliverer(store, random, transport, fresh, deliverer_options(config)),
         deliveries(store, random, deliverer, [this] { sweep.ring(); }),
         tasks(store, random, registry, executor),
+        environments(store, [this] { executor.ring(); }),
         files(config.workflows_dir, clock),
         programs(store, files, config.data_dir + "/versions"),
         driver(store, random, spawner, program_settings(config),
                [this](const kernel::VersionRow& v) { return programs.lay_out(v); }),
         commands(store, random, executor, sweep, feed, [this](const std::string& name) { return find(name); }),
+        retention(store, with_needed(retention_options(config))),
         sessions(clock, random),
         auth(::getuid()) {}
+
+  work::RetentionOptions with_needed(work::RetentionOptions options) {
+    options.needed = [this](const kernel::VersionRow& version) {
+      return executor.registered(version.id) || programs.found_lately(version.version);
+    };
+    options.storing = [this] { return programs.storing(); };
+    return options;
+  }
 
   std::variant<work::Startable, Problem> find(const std::string& name) {
     for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
@@ -143,10 +162,12 @@ struct Service::Parts {
   work::DeliveryCommands deliveries;
   work::TaskPool tasks;
   work::SystemSpawner spawner;
+  work::Environments environments;
   work::ProgramFiles files;
   work::Programs programs;
   work::ProgramDriver driver;
   work::Commands commands;
+  work::Retention retention;
   web::Sessions sessions;
   web::Auth auth;
   web::Router router;
@@ -156,6 +177,7 @@ struct Service::Parts {
 
 void Service::Parts::wire() {
   programs.set_driver(&driver);
+  driver.set_environments(&environments);
   executor.set_program_driver(&driver);
   executor.set_find_workflow([this](const std::string& name) { return find(name); });
   executor.set_task_bell([this](StepId task) { tasks.offer(task); });
@@ -175,7 +197,16 @@ void Service::Parts::wire() {
     executor.ring();
     return 1;
   });
+  for (const auto& hook : registry.hooks()) sweep.add("hooks", hook);  // W10: each on its own
   sweep.add_look([this](TimeMs now) { return driver.look_again(now); });
+  sweep.add("environments", [this](TimeMs now) { return environments.sweep(now); });
+  sweep.add_look([this](TimeMs now) { return environments.look(now); });
+  sweep.add("retention", [this](TimeMs now) { return retention.pass(now); });
+  sweep.add_look([this](TimeMs now) { return retention.look(now); });
+  commands.set_deleted_bell([this] {
+    retention.ask();
+    sweep.ring();
+  });
 }
 
 void Service::Parts::open_door() {
@@ -199,7 +230,8 @@ void Service::Parts::open_door() {
   const std::string logs = config.data_dir + "/logs/";
   ports.emplace(web::Ports{commands, clock, random, sessions, kVersion, page_url(tcp),
                            [logs](RunId run) { return logs + std::to_string(run.value) + ".log"; },
-                           [this]() -> std::string { return store.clock().held() ? "clock_held" : ""; }, &deliveries});
+                           [this]() -> std::string { return store.clock().held() ? "clock_held" : ""; }, &deliveries,
+                           &environments});
   store.write([&](db::Tx& tx) { kernel::set_page_url(tx, ports->page_url); });
   web::add_routes(router, *ports);
   server.emplace(router, auth, clock);
@@ -218,6 +250,7 @@ void Service::start() {
   parts_->open_door();
   parts_->sweep.start();  // its first pass takes over what the last process left [K4, W4]
   parts_->deliverer.start();
+  parts_->environments.start();
   parts_->tasks.adopt();
   if (!parts_->registry.tasks().empty()) parts_->tasks.start(parts_->config.workers);
   parts_->executor.start();
@@ -249,6 +282,7 @@ bool Service::stop() {
   // Programs' verbs speak to us until their steps have ended: the door closes after the executor.
   const bool ended = parts_->executor.stop();
   parts_->tasks.stop();
+  parts_->environments.stop();
   parts_->feed.close();
   parts_->server->stop();
   parts_->store.close();

@@ -8,6 +8,7 @@
 #include "agent/base/random.h"
 #include "agent/work/commands.h"
 #include "agent/work/delivery_commands.h"
+#include "agent/work/environments.h"
 #include "web/session.h"
 
 namespace bide::web {
@@ -23,6 +24,7 @@ struct Ports {
   std::function<std::string()> not_ready;      // why no work is done (a clock that is held …), empty: it is
   // /v1/outbox and /v1/webhooks; null: an agent that sends nothing has neither.
   work::DeliveryCommands* deliveries = nullptr;
+  work::Environments* environments = nullptr;  // /v1/environments; null: none
 };
 
 }  // namespace bide::web

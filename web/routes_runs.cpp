@@ -1,4 +1,4 @@
-// /v1/runs: start, list, one, journal, log, explain, cancel, retry, fork, pause, resume, signals.
+// /v1/runs: start, list, one, delete, journal, log, explain, cancel, retry, fork, pause, resume, signals.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -284,6 +284,22 @@ Response retry(Ports& ports, Request& request) {
       }));
 }
 
+// W9: gone for everybody when it is answered; its rows and files go in the background.
+Response remove(Ports& ports, Request& request) {
+  const auto id = path_id(request, "run_not_found");
+  if (const auto* bad = std::get_if<Problem>(&id)) return problem_response(*bad);
+  const auto key = command_key(request);
+  if (const auto* bad = std::get_if<Problem>(&key)) return problem_response(*bad);
+  const RunId run(std::get<std::int64_t>(id));
+  return respond(ports.commands.delete_run(
+      run, who(request), std::get<work::Commands::Once>(key), [&](const kernel::DeleteOutcome& outcome) {
+        if (const auto* refused = std::get_if<Problem>(&outcome)) return answer_of(*refused);
+        json::Writer out;
+        out.begin_object().member("id", run.value).member("status", "deleted").end_object();
+        return Answer{200, out.take(), {}, false};
+      }));
+}
+
 // {"from":n,"latest":bool}: the first n entries are copied.
 Response fork_of(Ports& ports, Request& request) {
   const auto read = read_command(request, {{"from", Kind::integer, true}, {"latest", Kind::boolean}});
@@ -355,6 +371,7 @@ void add_run_routes(Router& router, Ports& ports) {
   router.post("/v1/runs", kStart, with(start_run));
   router.get("/v1/runs", kRead, with(list_runs));
   router.get("/v1/runs/{id}", kRead, with(one_run), Lane::preferred);
+  router.del("/v1/runs/{id}", kAdmin, with(remove));
   router.get("/v1/runs/{id}/journal", kRead, with(journal));
   router.get("/v1/runs/{id}/log", kRead, with(log));
   router.get("/v1/runs/{id}/explain", kRead, with(explain));

@@ -96,6 +96,35 @@ inline constexpr std::int64_t kLostWakeMs = 60'000;         // O7
 inline constexpr std::int64_t kRotationMs = 24 * 3'600'000; // an old webhook secret signs beside the new one for a day
 inline constexpr int kWebhooks = 100;                       // each event is compared with all of them (guess)
 
+// Retention [W9].
+inline constexpr std::int64_t kKeepRunsMs = 30LL * 24 * 3'600'000;
+inline constexpr std::int64_t kKeepControlMs = 3'600'000;
+inline constexpr std::int64_t kKeepCommandsMs = 24 * 3'600'000;   // M1: the least; a caller may come again that late
+inline constexpr std::int64_t kKeepDeliveriesMs = 7LL * 24 * 3'600'000;  // a run whose deliveries are not out stays longer by this
+inline constexpr std::int64_t kLeastKeepRunsMs = 60'000;    // less and a caller may not see how its run ended
+inline constexpr std::int64_t kLeastMaxDbBytes = 16 << 20;  // below it there is little that deleting could give
+inline constexpr int kRetentionBatch = 500;                 // rows a transaction
+inline constexpr int kRetentionBatchLeast = 25;
+inline constexpr std::int64_t kRetentionSlowMs = 15;        // a commit that took longer: the next batch is half of it
+inline constexpr int kRetentionRows = 5'000;                // a pass: others' duties wait for its end, about 0.3 s
+inline constexpr int kRetentionEntries = 5'000;             // files and folders that a pass removes
+inline constexpr std::int64_t kRetentionAgainMs = 100;      // more is to go: this long after a pass the next begins
+inline constexpr std::int64_t kRetentionSoonMs = 60'000;    // what becomes due by itself goes together, once a minute
+inline constexpr int kRunsAtOnce = 10;                      // deleted for max_db_bytes before the size is asked again
+inline constexpr int kSpaceStepPages = 64;                  // given back in a transaction: 256 KB that move at most
+inline constexpr int kSpaceSlackPages = 256;                // free pages that stay for what comes next …
+inline constexpr int kSpaceSlackPart = 10;                  // … or this part of the file: growing again costs more
+inline constexpr std::int64_t kOverMaxLogMs = 3'600'000;    // max_db_bytes cannot be kept: said once an hour
+inline constexpr std::int64_t kVersionsMs = 3'600'000;      // versions are looked through, and after runs went
+inline constexpr std::int64_t kFoundMs = 600'000;           // a version that was found for a start is not deleted so soon
+
+// Environments [W8].
+inline constexpr std::int64_t kEnvironmentStalledMs = 60'000;  // a change that nobody goes on with is taken up again
+inline constexpr std::int64_t kLeastDeleteAfterMs = 60'000; // an environment that is unused for less is in use
+inline constexpr std::int64_t kEnvironmentUseMs = 60'000;   // its last use is written down at most so often
+inline constexpr int kEnvironments = 1'000;                 // a person made each of them (guess)
+inline constexpr int kSeedEntries = 2'000;                  // copied in one go; then a mark that the copier goes on
+
 // HTTP front (packages.md).
 inline constexpr std::size_t kHeadBytes = 16 * 1024;
 inline constexpr std::size_t kHeadFields = 64;

@@ -130,6 +130,18 @@ void for_webhook(CLI::App& app, Arguments& a) {
   app.add_option("--secret", a.secret, "sign with this one (whsec_…); else a new one is made")->type_name("S");
 }
 
+void for_environment(CLI::App& app, Arguments& a) {
+  app.add_option("ACTION", a.action, "add, list or remove")
+      ->required()
+      ->type_name("")
+      ->check(CLI::IsMember({"add", "list", "remove"}));
+  app.add_option("NAME", a.name, "of the environment, as manifests name it")->type_name("");
+  app.add_option("--seed", a.seed, "a folder that it begins as a copy of")->type_name("DIR");
+  app.add_option("--delete-after", a.delete_after, "delete it when it was unused for so long; else only by hand")
+      ->type_name("D");
+  app.add_option("--run", a.id, "delete it when this run has ended")->check(check_number)->type_name("RUN");
+}
+
 void for_sql(CLI::App& app, Arguments& a) {
   app.add_option("QUERY", a.value, "one or more statements; without it they are read from stdin")->type_name("");
   app.add_option("--data", a.data_dir, "folder of the file")->type_name("DIR");
@@ -167,6 +179,7 @@ const Verb kVerbs[] = {
     {"log", "what a run's program wrote", true, for_a_run, "bide log 12"},
     {"explain", "why a run does not move, and what unblocks it", true, for_a_run, "bide explain 12"},
     {"cancel", "cancel a run", true, for_cancel, "bide cancel 12\nbide cancel 12 --reason 'wrong file'"},
+    {"rm", "delete a run that is over, with all that belongs to it", true, for_a_run, "bide rm 12"},
     {"retry", "run a failed run again; completed steps stay", true, for_a_run, "bide retry 12"},
     {"fork", "a new run that begins with a part of another one's journal", true, for_fork,
      "bide fork 12 --from 3\nbide fork 12 --from 3 --latest"},
@@ -188,6 +201,9 @@ const Verb kVerbs[] = {
     {"webhook", "endpoints that hear of events", true, for_webhook,
      "bide webhook add https://example.org/hook --event needs_attention\nbide webhook list\nbide webhook test 1\n"
      "bide webhook rotate 1"},
+    {"environment", "folders that runs share", true, for_environment,
+     "bide environment add builds --seed /srv/checkout --delete-after 30d\nbide environment list\n"
+     "bide environment remove builds"},
     {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
     {"clock", "accept: take the wall clock as it is, backwards too", true, for_clock, "bide clock accept"},
     {"sql", "the agent's file, read-only", false, for_sql,

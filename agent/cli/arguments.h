@@ -49,6 +49,9 @@ struct Arguments {
   std::vector<std::string> allow;   // webhook add --allow
   std::string secret;               // webhook add, rotate --secret
 
+  std::string seed;          // environment add --seed
+  std::string delete_after;  // environment add --delete-after
+
   std::optional<std::string> config;  // serve
   Flags flags;
   bool print_config = false;

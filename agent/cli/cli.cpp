@@ -24,28 +24,18 @@ struct Asking {
   const char* name;
   int (*run)(Session&);
 };
-constexpr Asking kAsking[] = {{"run", verb_run},
-                              {"runs", verb_runs},
-                              {"show", verb_show},
-                              {"journal", verb_journal},
-                              {"log", verb_log},
-                              {"explain", verb_explain},
-                              {"cancel", verb_cancel},
-                              {"retry", verb_retry},
-                              {"fork", verb_fork},
-                              {"pause", verb_pause},
-                              {"resume", verb_resume},
-                              {"signal", verb_signal},
-                              {"inbox", verb_inbox},
-                              {"approve", verb_approve},
-                              {"deny", verb_deny},
-                              {"answer", verb_answer},
-                              {"sweep", verb_sweep},
-                              {"ui", verb_ui},
-                              {"request-changes", verb_request_changes},
-                              {"clock", verb_clock},
-                              {"outbox", verb_outbox},
-                              {"webhook", verb_webhook}};
+constexpr Asking kAsking[] = {{"run", verb_run},         {"runs", verb_runs},
+                              {"show", verb_show},       {"journal", verb_journal},
+                              {"log", verb_log},         {"explain", verb_explain},
+                              {"cancel", verb_cancel},   {"rm", verb_rm},
+                              {"retry", verb_retry},     {"fork", verb_fork},
+                              {"pause", verb_pause},     {"resume", verb_resume},
+                              {"signal", verb_signal},   {"inbox", verb_inbox},
+                              {"approve", verb_approve}, {"deny", verb_deny},
+                              {"answer", verb_answer},   {"sweep", verb_sweep},
+                              {"ui", verb_ui},           {"request-changes", verb_request_changes},
+                              {"clock", verb_clock},     {"outbox", verb_outbox},
+                              {"webhook", verb_webhook}, {"environment", verb_environment}};
 
 struct Alone {
   const char* name;

@@ -32,6 +32,7 @@ int verb_journal(Session& session);
 int verb_log(Session& session);
 int verb_explain(Session& session);
 int verb_cancel(Session& session);
+int verb_rm(Session& session);
 int verb_retry(Session& session);
 int verb_fork(Session& session);
 int verb_pause(Session& session);
@@ -46,6 +47,7 @@ int verb_answer(Session& session);
 
 int verb_outbox(Session& session);
 int verb_webhook(Session& session);
+int verb_environment(Session& session);
 
 int verb_sweep(Session& session);
 int verb_clock(Session& session);

@@ -1,4 +1,4 @@
-// Runs: list, show, journal, log, explain, cancel, retry, fork, pause, resume, signal.
+// Runs: list, show, journal, log, explain, cancel, rm, retry, fork, pause, resume, signal.
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -195,6 +195,11 @@ int verb_cancel(Session& session) {
   for (const Json& step : answer.value("not_compensated", Json::array()))
     left += "\nnot taken back: step " + number_of(step, "seq") + " " + printable(text_of(step, "step"));
   return say(session, reply, "run " + std::to_string(session.arguments.id) + " " + text_of(answer, "status") + left);
+}
+
+int verb_rm(Session& session) {
+  const Reply reply = accepted(session.client.del(path_of(session.arguments)));
+  return say(session, reply, "run " + std::to_string(session.arguments.id) + " deleted");
 }
 
 int verb_retry(Session& session) { return post_and_say(session, "/retry"); }

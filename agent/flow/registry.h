@@ -33,12 +33,18 @@ class Registry {
   void add(NativeWorkflow workflow);
   // Throws ConfigFault for a name that is there already.
   void add_task(const std::string& name, TaskFn function);
+  // W10: called at the end of each pass of the sweep, on its thread; returns how many things it moved. What one throws
+  // is warned of and stands in the pass's report; the others run.
+  using Hook = std::function<std::int64_t(TimeMs now)>;
+  void add_hook(Hook hook) { hooks_.push_back(std::move(hook)); }
+  [[nodiscard]] const std::vector<Hook>& hooks() const { return hooks_; }
   [[nodiscard]] const std::vector<NativeWorkflow>& all() const { return workflows_; }
   [[nodiscard]] const std::map<std::string, TaskFn>& tasks() const { return tasks_; }
 
  private:
   std::vector<NativeWorkflow> workflows_;
   std::map<std::string, TaskFn> tasks_;
+  std::vector<Hook> hooks_;
 };
 
 }  // namespace bide::flow

@@ -210,7 +210,8 @@ LinkedPage ended_children(db::ReadTx& tx, StepId after, int limit) {
     c.bind(last);
     if (!c.next()) continue;
     const RunId child(c.integer(0));
-    if (terminal(read_run(tx, child)->status)) page.ended.push_back(child);
+    const auto row = read_run(tx, child);
+    if (row && terminal(row->status)) page.ended.push_back(child);
   }
   if (seen == limit) page.last = last;
   return page;

@@ -23,6 +23,7 @@ struct OpenStep {
 struct Known {
   RunRow run;
   std::string version;
+  std::optional<std::string> environment;  // that its manifest names
   std::optional<TimeMs> redrive_at;
   std::vector<OpenStep> open_steps;  // pending, started or in doubt
 };
@@ -162,6 +163,15 @@ void explain_reason(Explanation& e, const Known& known, const std::string& reaso
     return say(e, reason, "The agent does not have the workflow " + what + "; the run goes on when it is back.",
                "bide workflows");
   }
+  if (reason == "environment_missing" || reason == "environment_seeding") {
+    const std::string name = known.environment.value_or("");
+    return say(
+        e, reason,
+        reason == "environment_seeding"
+            ? "Its environment " + name + " is being made; the run goes on when it is ready."
+            : "There is no environment " + name + ", which its manifest names; the run goes on when it is added.",
+        reason == "environment_seeding" ? "bide environment list" : "bide environment add " + name);
+  }
   if (reason == "previous_attempt_alive") {
     std::string pids;
     for (const HeldBy& held : e.held_by)
@@ -263,12 +273,14 @@ void explain_running(Explanation& e, const Known& known, const ExplainFacts& fac
 Known read_known(db::ReadTx& tx, RunRow row) {
   Known known;
   known.open_steps = open_steps_of(tx, row.id);
-  db::Query q(tx,
-              "SELECT v.version, r.redrive_at FROM runs r JOIN workflow_versions v ON v.id = r.workflow_version_id "
-              "WHERE r.id = ?");
+  db::Query q(
+      tx,
+      "SELECT v.version, r.redrive_at, v.manifest FROM runs r JOIN workflow_versions v ON v.id = r.workflow_version_id "
+      "WHERE r.id = ?");
   q.bind(row.id).one();
   known.version = q.text(0);
   known.redrive_at = q.maybe_integer(1);
+  known.environment = json::string_member(q.text(2), "environment");
   known.run = std::move(row);
   return known;
 }

@@ -53,6 +53,8 @@ ForkOutcome fork_run(db::Tx& tx, const ForkRun& fork, TimeMs now) {
   start.priority = row->priority;
   start.labels = row->labels;
   Forked forked{std::get<RunStarted>(start_run(tx, start, now)).run, 0};
+  // What was copied takes its keys from there: retention keeps it [W9].
+  db::Query(tx, "UPDATE runs SET forked_from = ?2 WHERE id = ?1").bind(forked.run, fork.from).run();
   for (const StepId step : entries(tx, fork, version == row->version)) {
     const StepId copy(tx.next_id(db::Counter::steps));
     db::Query(tx,

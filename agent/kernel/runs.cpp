@@ -82,7 +82,7 @@ bool is_ending(db::ReadTx& tx, const Fence& fence) {
 }
 
 std::optional<RunRow> read_run(db::ReadTx& tx, RunId id) {
-  db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS "WHERE r.id = ?");
+  db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS "WHERE r.id = ? AND r.deleted_at IS NULL");
   q.bind(id);
   if (!q.next()) return std::nullopt;
   return read_row(q);
@@ -94,13 +94,14 @@ std::vector<RunRow> list_runs(db::ReadTx& tx, const RunFilter& filter) {
     db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS
                     "WHERE r.workflow_id = (SELECT id FROM workflows WHERE name = ?1) AND r.id < ?2 AND (?3 IS NULL OR "
                     "r.status = ?3) "
-                    "AND (?4 IS NULL OR r.mission = ?4) ORDER BY r.id DESC LIMIT ?5");
+                    "AND (?4 IS NULL OR r.mission = ?4) AND r.deleted_at IS NULL ORDER BY r.id DESC LIMIT ?5");
     q.bind(*filter.workflow, before(filter), filter.status, filter.mission, filter.limit);
     return read_all(q);
   }
   if (filter.mission) {
     db::Query q(tx, "SELECT " BIDE_RUN_COLUMNS
-                    "WHERE r.mission = ?1 AND r.id < ?2 AND (?3 IS NULL OR r.status = ?3) ORDER BY r.id DESC LIMIT ?4");
+                    "WHERE r.mission = ?1 AND r.id < ?2 AND (?3 IS NULL OR r.status = ?3) AND r.deleted_at IS NULL "
+                    "ORDER BY r.id DESC LIMIT ?4");
     q.bind(*filter.mission, before(filter), filter.status, filter.limit);
     return read_all(q);
   }
@@ -110,8 +111,9 @@ std::vector<RunRow> list_runs(db::ReadTx& tx, const RunFilter& filter) {
     q.bind(*filter.status, before(filter), filter.limit);
     return read_all(q);
   }
-  db::Query q(
-      tx, "SELECT " BIDE_RUN_COLUMNS "WHERE r.id < ?1 AND (?2 IS NULL OR r.status = ?2) ORDER BY r.id DESC LIMIT ?3");
+  db::Query q(tx,
+              "SELECT " BIDE_RUN_COLUMNS
+              "WHERE r.id < ?1 AND (?2 IS NULL OR r.status = ?2) AND r.deleted_at IS NULL ORDER BY r.id DESC LIMIT ?3");
   q.bind(before(filter), filter.status, filter.limit);
   return read_all(q);
 }

@@ -54,6 +54,7 @@ struct RunRow {
   std::optional<TimeMs> started_at;
   std::optional<TimeMs> finished_at;
 };
+// nullopt also for one that retention is about to delete [W9]; lists show none of these.
 [[nodiscard]] std::optional<RunRow> read_run(db::ReadTx& tx, RunId id);
 
 struct RunFilter {

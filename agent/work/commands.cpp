@@ -203,6 +203,18 @@ std::variant<Answer, Problem> Commands::pause(RunId run, bool paused, const kern
       render);
 }
 
+std::variant<Answer, Problem> Commands::delete_run(RunId run, const kernel::Principal& by, const Once& key,
+                                                   const Render<kernel::DeleteOutcome>& render) {
+  return once<kernel::DeleteOutcome>(
+      key, db::Purpose::normal,
+      [&](db::Tx& tx) {
+        auto outcome = kernel::delete_run(tx, run, by.name, tx.now());
+        if (std::holds_alternative<kernel::RunDeleted>(outcome) && deleted_bell_) tx.after_commit(deleted_bell_);
+        return outcome;
+      },
+      render);
+}
+
 SweepReport Commands::sweep_now() { return sweep_.pass(); }
 
 Commands::ClockAccepted Commands::accept_clock(const kernel::Principal& by) {

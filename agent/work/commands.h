@@ -15,6 +15,7 @@
 #include "agent/kernel/fork.h"
 #include "agent/kernel/pause.h"
 #include "agent/kernel/principal.h"
+#include "agent/kernel/retention.h"
 #include "agent/kernel/runs.h"
 #include "agent/kernel/signals.h"
 #include "agent/kernel/waits.h"
@@ -83,6 +84,10 @@ class Commands {
   // X5. paused: false resumes.
   [[nodiscard]] std::variant<Answer, Problem> pause(RunId run, bool paused, const kernel::Principal& by,
                                                     const Once& once, const Render<kernel::PauseOutcome>& render);
+  // W9: a run that is over is gone from here on; what is left of it goes in the background.
+  [[nodiscard]] std::variant<Answer, Problem> delete_run(RunId run, const kernel::Principal& by, const Once& once,
+                                                         const Render<kernel::DeleteOutcome>& render);
+  void set_deleted_bell(std::function<void()> bell) { deleted_bell_ = std::move(bell); }  // before the first command
   SweepReport sweep_now();
   // C6: the store's clock is the wall clock, forwards or backwards, and the mark of the file with it.
   struct ClockAccepted {
@@ -108,6 +113,7 @@ class Commands {
   Sweep& sweep_;
   Feed& feed_;
   FindWorkflow find_workflow_;
+  std::function<void()> deleted_bell_;
 };
 
 }  // namespace bide::work

@@ -78,6 +78,10 @@ class Executor {
   [[nodiscard]] const std::string& owner() const { return options_.owner; }
   [[nodiscard]] kernel::ClaimRules rules() const;
   [[nodiscard]] bool knows_workflow(WorkflowId workflow) const;
+  // Native code of this process has this version, or accepts it: retention leaves it.
+  [[nodiscard]] bool registered(VersionId version) const {
+    return native_.contains(version) || accepted_by_.contains(version);
+  }
   // K3, X1: attempts past their step timeout, cancel or shutdown by `abandon_after` are fenced off. A sweep duty.
   // Returns when the next one may be due.
   std::optional<BootMs> abandon_overdue();

@@ -5,6 +5,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/text.h"
+#include "agent/kernel/environments.h"
 #include "agent/kernel/usage.h"
 
 namespace bide::work {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::int64_t kLargestMaxRunning = 1'000'000;  // more than a box runs at once
 
 const std::vector<std::string> kKeys = {"description",  "max_running",      "accepts", "allow_default_approved",
-                                        "run_deadline", "attempt_deadline", "budget"};
+                                        "run_deadline", "attempt_deadline", "budget",  "environment"};
 
 struct Wrong {
   toml::source_region at;
@@ -78,6 +79,12 @@ void take(Manifest& manifest, const toml::key& key, const toml::node& value) {
     manifest.run_deadline_ms = duration_of(key, value);
   } else if (name == "attempt_deadline") {
     manifest.attempt_deadline_ms = duration_of(key, value);
+  } else if (name == "environment") {
+    manifest.environment = text_of(key, value);
+    if (!kernel::is_environment_name(manifest.environment)) {
+      throw Wrong{value.source(),
+                  "environment is 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"};
+    }
   } else if (name == "budget") {
     manifest.budget = numbers_of(key, value);
   } else {
@@ -116,6 +123,7 @@ std::string manifest_json(const Manifest& manifest, const std::string& entry) {
     out.end_array();
   }
   if (manifest.allow_default_approved) out.member("allow_default_approved", true);
+  if (!manifest.environment.empty()) out.member("environment", manifest.environment);
   out.member("run_deadline_ms", manifest.run_deadline_ms).member("attempt_deadline_ms", manifest.attempt_deadline_ms);
   if (!manifest.budget.empty()) out.member_raw("budget", kernel::to_json(manifest.budget));
   return out.end_object().take();
@@ -129,6 +137,7 @@ Manifest manifest_of_json(const std::string& text) {
   manifest.max_running = parsed.value("max_running", 0);
   manifest.accepts = parsed.value("accepts", std::vector<std::string>{});
   manifest.allow_default_approved = parsed.value("allow_default_approved", false);
+  manifest.environment = parsed.value("environment", "");
   manifest.budget = kernel::parse_usage(json::member(text, "budget").value_or("{}"));
   manifest.run_deadline_ms = json::int_member(text, "run_deadline_ms");
   manifest.attempt_deadline_ms = json::int_member(text, "attempt_deadline_ms");

@@ -21,6 +21,7 @@ struct Manifest {
   bool allow_default_approved = false;            // a wait may be approved by its deadline [A4]
   std::optional<DurationMs> run_deadline_ms;      // X5
   std::optional<DurationMs> attempt_deadline_ms;  // X5
+  std::string environment;                        // the folder that its attempts share with others [W8]
   std::map<std::string, double> budget;           // J7: what a run may spend, by name
 };
 

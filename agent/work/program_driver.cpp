@@ -60,6 +60,7 @@ class ProgramDriver::Running {
   ProcessId row;
   std::optional<ExitStatus> exit;
   bool unfinished = false;
+  std::optional<Environments::Use> shared;  // of its environment, as long as this attempt lasts
 };
 
 // However the drive ends: a row that this process no longer watches is W7's.
@@ -131,11 +132,29 @@ std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt
   return environment;
 }
 
+// False: it is not there, and the run was handed back. Rung when it is; looked for again all the same.
+bool ProgramDriver::enter_environment(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running) {
+  const auto name = json::string_member(version.manifest, "environment");
+  if (!name) return true;
+  std::string why = "environment_missing";
+  if (environments_ != nullptr) {
+    auto found = environments_->use(*name);
+    if (auto* there = std::get_if<Environments::Use>(&found)) {
+      running.shared.emplace(std::move(*there));
+      return true;
+    }
+    why = std::get<std::string>(found);
+  }
+  attempt.hand_back(store_.now() + limits::kEnvironmentStalledMs, why, flow::Closing::finished);
+  return false;
+}
+
 void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) {
   const RunId run = attempt->run().id;
   Running running;
   running.workspace = settings_.directory + "/workspaces/" + std::to_string(run.value);
   running.log_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".log";
+  if (!enter_environment(*attempt, version, running)) return;
   ProgramHome home;
   try {
     fs::create_directories(running.workspace + "/tmp");
@@ -153,6 +172,7 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   request.argv = {home.main};
   if (attempt->undoing()) request.argv = {settings_.verb_executable, guard_protocol::kUndoMode};  // E6
   request.environment = environment(*attempt, version, home, running.workspace);
+  if (running.shared) request.environment.push_back("BIDE_ENVIRONMENT=" + running.shared->path());
   request.cwd = running.workspace;
   request.log_path = running.log_path;
   auto started = GuardedProcess::start(spawner_, request);

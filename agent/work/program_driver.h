@@ -15,6 +15,7 @@
 #include "agent/base/random.h"
 #include "agent/kernel/processes.h"
 #include "agent/work/driver.h"
+#include "agent/work/environments.h"
 #include "agent/work/guard.h"
 #include "agent/work/process_watch.h"
 #include "agent/work/spawner.h"
@@ -50,6 +51,8 @@ class ProgramDriver final : public Driver {
 
   // K1: of the newest version of each workflow; set when one is pinned. True: it was another one.
   bool set_max_running(WorkflowId workflow, int limit);
+  // What manifests name as their environment; absent: there are none. Before the first drive().
+  void set_environments(Environments* environments) { environments_ = environments; }
   // Rung after a guard's row was marked stopped: its run may be claimed.
   void set_stopped_bell(std::function<void()> bell);
   // "held by pid 812 tar": why an attempt is not suspended, for explain; empty: nobody holds it, or not driven here.
@@ -66,6 +69,7 @@ class ProgramDriver final : public Driver {
   struct Forget;
   [[nodiscard]] std::vector<std::string> environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
                                                      const ProgramHome& home, const std::string& workspace) const;
+  [[nodiscard]] bool enter_environment(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
   void conclude(flow::Attempt& attempt, Running& running);
 
   db::Store& store_;
@@ -74,6 +78,7 @@ class ProgramDriver final : public Driver {
   const ProgramSettings settings_;
   const LayOut lay_out_;
   std::function<void()> stopped_bell_;
+  Environments* environments_ = nullptr;
 
   mutable Mutex mutex_;
   std::map<WorkflowId, int> max_running_ GUARDED_BY(mutex_);

@@ -13,6 +13,40 @@ namespace fs = std::filesystem;
 Programs::Programs(db::Store& store, ProgramFiles& files, std::string versions_dir)
     : store_(store), files_(files), versions_dir_(std::move(versions_dir)) {}
 
+// While a tree is looked up and stored. What the file has of it is read on the writer: what retention deletes was
+// deleted before that, or is left alone because this stands there.
+class Programs::Finding {
+ public:
+  Finding(Programs& programs, const std::string& version) : programs_(programs) {
+    const BootMs now = programs.store_.system_clock().boot_ms();
+    Lock lock(programs_.mutex_);
+    ++programs_.finding_;
+    std::erase_if(programs_.found_, [&](const auto& found) { return found.second + limits::kFoundMs <= now; });
+    programs_.found_[version] = now;
+  }
+  ~Finding() {
+    Lock lock(programs_.mutex_);
+    --programs_.finding_;
+  }
+  Finding(const Finding&) = delete;
+  Finding& operator=(const Finding&) = delete;
+
+ private:
+  Programs& programs_;
+};
+
+bool Programs::found_lately(const std::string& version) const {
+  const BootMs now = store_.system_clock().boot_ms();
+  Lock lock(mutex_);
+  const auto it = found_.find(version);
+  return it != found_.end() && it->second + limits::kFoundMs > now;
+}
+
+bool Programs::storing() const {
+  Lock lock(mutex_);
+  return finding_ > 0;
+}
+
 std::optional<Problem> Programs::store_bytes(const ProgramTree& tree) {
   std::vector<std::pair<std::string, std::string>> batch;
   std::size_t size = 0;
@@ -24,8 +58,14 @@ std::optional<Problem> Programs::store_bytes(const ProgramTree& tree) {
     batch.clear();
     size = 0;
   };
-  for (const kernel::ProgramFile& file : tree.files) {
-    if (store_.read([&](db::ReadTx& tx) { return kernel::has_program_bytes(tx, file.sha256); })) continue;
+  const auto missing = store_.write([&](db::Tx& tx) {
+    std::vector<kernel::ProgramFile> files;
+    for (const kernel::ProgramFile& file : tree.files) {
+      if (!kernel::has_program_bytes(tx, file.sha256)) files.push_back(file);
+    }
+    return files;
+  });
+  for (const kernel::ProgramFile& file : missing) {
     auto bytes = files_.bytes(tree, file);
     if (const auto* refused = std::get_if<Problem>(&bytes)) return *refused;
     size += std::get<std::string>(bytes).size();
@@ -40,8 +80,9 @@ std::variant<Startable, Problem> Programs::find(const std::string& name) {
   const auto read = files_.read(name);
   if (const auto* refused = std::get_if<Problem>(&read)) return *refused;
   const auto& tree = std::get<ProgramTree>(read);
+  const Finding finding(*this, tree.version);
   Startable found;
-  const auto known = store_.read([&](db::ReadTx& tx) { return kernel::find_version(tx, tree.name, tree.version); });
+  const auto known = store_.write([&](db::Tx& tx) { return kernel::find_version(tx, tree.name, tree.version); });
   if (known) {
     found.version = *known;
     found.workflow = store_.read([&](db::ReadTx& tx) { return kernel::read_version(tx, *known)->workflow; });

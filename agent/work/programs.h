@@ -4,9 +4,11 @@
 // [E8]. Ownership: Store, ProgramFiles and ProgramDriver outlive it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <variant>
 
+#include "agent/base/mutex.h"
 #include "agent/work/commands.h"
 #include "agent/work/program_driver.h"
 #include "agent/work/program_files.h"
@@ -27,13 +29,23 @@ class Programs {
   // The pinned version as a read-only folder under DIR/versions/.
   [[nodiscard]] ProgramHome lay_out(const kernel::VersionRow& version);
 
+  // For retention, asked on the writer: a version with this text was found within limits::kFoundMs, and a start may be
+  // about to use it; a tree is being stored, whose bytes no version has yet.
+  [[nodiscard]] bool found_lately(const std::string& version) const;
+  [[nodiscard]] bool storing() const;
+
  private:
+  class Finding;
   [[nodiscard]] std::optional<Problem> store_bytes(const ProgramTree& tree);
 
   db::Store& store_;
   ProgramFiles& files_;
   const std::string versions_dir_;
   ProgramDriver* driver_ = nullptr;
+
+  mutable Mutex mutex_;
+  int finding_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, BootMs> found_ GUARDED_BY(mutex_);  // by the version's text
 };
 
 }  // namespace bide::work

@@ -38,6 +38,21 @@ CREATE TABLE early_decisions (
   PRIMARY KEY (run_id, name, decided_by)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE environments (
+  name             TEXT PRIMARY KEY,
+  path             TEXT NOT NULL,
+  owner_run_id     INTEGER,                          -- goes with this run; no key, ids never come back (D2)
+  seed             TEXT,                             -- a folder, copied in whole once
+  status           TEXT NOT NULL CHECK (status IN ('seeding','ready','deleting')),
+  delete_after_ms  INTEGER,                          -- NULL: only by hand
+  last_error       TEXT,                             -- of the change under way
+  last_used_at     INTEGER NOT NULL,
+  updated_at       INTEGER NOT NULL,                 -- of a change: when somebody last took it up
+  created_at       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX environments_changing ON environments (updated_at) WHERE status <> 'ready';
+
 CREATE TABLE events (
   id       INTEGER PRIMARY KEY,                      -- from the writer's counter (D2)
   at       INTEGER NOT NULL,
@@ -159,7 +174,7 @@ CREATE INDEX program_files_bytes ON program_files (sha256);
 CREATE VIEW run_list AS
   SELECT r.id AS run, f.name AS workflow, r.status, r.reason, r.mission, datetime(r.created_at/1000,'unixepoch') AS created,
          datetime(r.finished_at/1000,'unixepoch') AS finished, r.error
-    FROM runs r JOIN workflows f ON f.id = r.workflow_id;
+    FROM runs r JOIN workflows f ON f.id = r.workflow_id WHERE r.deleted_at IS NULL;
 
 CREATE TABLE runs (
   id                   INTEGER PRIMARY KEY AUTOINCREMENT,  -- small, never used twice: what people type
@@ -194,7 +209,7 @@ CREATE TABLE runs (
   created_at           INTEGER NOT NULL,
   started_at           INTEGER,
   finished_at          INTEGER,
-  deleted_at           INTEGER,                            -- retention is under way
+  deleted_at           INTEGER, forked_from INTEGER,                            -- retention is under way
   CHECK ((status = 'running') = (owner IS NOT NULL)),
   CHECK (lease_until IS NULL OR status = 'running'),
   CHECK ((status IN ('completed','failed','cancelled')) = (finished_at IS NOT NULL)),
@@ -211,11 +226,15 @@ CREATE INDEX runs_continued ON runs (continued_from)   WHERE continued_from IS N
 
 CREATE INDEX runs_deadline  ON runs (deadline_at, id)  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND error IS NULL AND cancel_requested_at IS NULL;
 
+CREATE INDEX runs_deleted ON runs (id) WHERE deleted_at IS NOT NULL;
+
 CREATE INDEX runs_due       ON runs (run_at)           WHERE status = 'queued' AND paused_at IS NULL;
 
 CREATE INDEX runs_failed    ON runs (id)               WHERE status = 'failed';
 
 CREATE INDEX runs_finished  ON runs (finished_at)      WHERE finished_at IS NOT NULL;
+
+CREATE INDEX runs_forked ON runs (forked_from) WHERE forked_from IS NOT NULL;
 
 CREATE INDEX runs_live      ON runs (id)               WHERE finished_at IS NULL;
 

@@ -10,6 +10,7 @@
 #include "agent/kernel/events.h"
 #include "agent/kernel/outbox.h"
 #include "agent/kernel/processes.h"
+#include "agent/kernel/retention.h"
 #include "agent/kernel/tasks.h"
 #include "db/connection.h"
 #include "tests/kernel/kernel_fixture.h"
@@ -72,6 +73,14 @@ const std::vector<Picker>& pickers() {
       {"count_parked", [](KernelFixture&, db::Tx& tx) { (void)count_parked(tx); }},
       {"lost_wakes", [](KernelFixture&, db::Tx& tx) { (void)lost_wakes(tx, 100, tx.now()); }},
       {"last_event", [](KernelFixture&, db::Tx& tx) { (void)last_event(tx); }},
+      {"records_due", [](KernelFixture&, db::Tx& tx) { (void)records_due(tx, {}, tx.now()); }},
+      {"next_forget", [](KernelFixture&, db::Tx& tx) { (void)next_forget(tx, {}, tx.now()); }},
+      {"forget_records", [](KernelFixture&, db::Tx& tx) { (void)forget_records(tx, {}, 0, 500); }},
+      {"forgettable",
+       [](KernelFixture&, db::Tx& tx) {
+         (void)forgettable(tx, {}, {tx.now() - 1'000, RunId()}, 0, 100, tx.now());
+       }},
+      {"forgotten_runs", [](KernelFixture&, db::Tx& tx) { (void)forgotten_runs(tx, RunId(), 100); }},
   };
   return all;
 }

@@ -51,6 +51,13 @@ void Rig::open() {
     sweep->add("tasks", [this](TimeMs now) { return tasks->sweep_leases(now); });
     sweep->add("undispatched", [this](TimeMs now) { return tasks->sweep_undispatched(now); });
   }
+  if (keep) {
+    work::RetentionOptions keeping = *keep;
+    keeping.needed = [this](const kernel::VersionRow& version) { return executor->registered(version.id); };
+    retention = std::make_unique<work::Retention>(*store, std::move(keeping));
+    sweep->add("retention", [this](TimeMs now) { return retention->pass(now); });
+    sweep->add_look([this](TimeMs now) { return retention->look(now); });
+  }
   const work::FindWorkflow find = [this](const std::string& name) -> std::variant<work::Startable, Problem> {
     for (auto it = workflows_.rbegin(); it != workflows_.rend(); ++it) {
       if (it->name != name) continue;
@@ -65,6 +72,7 @@ void Rig::open() {
   };
   executor->set_find_workflow(find);
   commands = std::make_unique<work::Commands>(*store, random, *executor, *sweep, *feed, find);
+  if (retention) commands->set_deleted_bell([this] { retention->ask(); });
 }
 
 void Rig::close() {
@@ -74,6 +82,7 @@ void Rig::close() {
   if (store && mode_ == Mode::threaded) store->close();
   commands.reset();
   sweep.reset();
+  retention.reset();
   deliverer.reset();
   tasks.reset();
   executor.reset();

@@ -22,6 +22,7 @@
 #include "agent/work/deliverer.h"
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
+#include "agent/work/retention.h"
 #include "agent/work/sweep.h"
 #include "agent/work/task_pool.h"
 #include "db/store.h"
@@ -82,6 +83,8 @@ class Rig {
   // to do on this thread, sweep->pass() hands out what is due.
   std::optional<work::DelivererOptions> deliveries;
   int deliver();
+  // Before the first start(): the sweep lets go of what is old.
+  std::optional<work::RetentionOptions> keep;
 
   TempDir dir;
   FakeClock clock;
@@ -96,6 +99,7 @@ class Rig {
   MemoryTransport transport;
   std::unique_ptr<work::FreshRows> fresh;
   std::unique_ptr<work::Deliverer> deliverer;
+  std::unique_ptr<work::Retention> retention;
 
  private:
   void open();
