@@ -9,6 +9,7 @@ TEST_CASE("[N114] e2e: a reader that closes early does not end the script, at re
   Box box;
   box.program("early",
               "bide step list -- sh -c 'seq 1 40000; echo listed >> \"$1\"' list $OUT/listed | head -1 >> $OUT/first\n"
+              "bash -eo pipefail -c 'bide step whole -- seq 1 40000 | head -1' >> $OUT/strict\n"
               "bide wait approval A\n"
               "bide step after -- sh -c 'echo after >> \"$1\"' after $OUT/after\n"
               "bide result first=\"$(tail -1 $OUT/first)\"\n");
@@ -18,6 +19,7 @@ TEST_CASE("[N114] e2e: a reader that closes early does not end the script, at re
   box.decide(run, "approve");
   CHECK(box.comes_to(run, "completed")["result"] == Json{{"first", "1"}});
   CHECK(box.text("first") == "1\n1\n");
+  CHECK(box.text("strict") == "1\n1\n");  // where the verb's own code counts too
   CHECK(box.lines("listed") == 1);
   CHECK(box.lines("after") == 1);
 }
