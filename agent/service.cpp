@@ -22,6 +22,7 @@
 #include "agent/work/environments.h"
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
+#include "agent/work/holders.h"
 #include "agent/work/program_driver.h"
 #include "agent/work/program_files.h"
 #include "agent/work/programs.h"
@@ -120,7 +121,8 @@ struct Service::Parts {
         environments(store, [this] { executor.ring(); }),
         files(config.workflows_dir, clock),
         programs(store, files, config.data_dir + "/versions"),
-        driver(store, random, spawner, program_settings(config),
+        holders(store, random, executor, config.data_dir + "/outcomes", config.socket),
+        driver(store, random, spawner, holders, program_settings(config),
                [this](const kernel::VersionRow& v) { return programs.lay_out(v); }),
         commands(store, random, executor, sweep, feed, [this](const std::string& name) { return find(name); }),
         retention(store, with_needed(retention_options(config))),
@@ -165,6 +167,7 @@ struct Service::Parts {
   work::Environments environments;
   work::ProgramFiles files;
   work::Programs programs;
+  work::Holders holders;
   work::ProgramDriver driver;
   work::Commands commands;
   work::Retention retention;
@@ -186,7 +189,9 @@ void Service::Parts::wire() {
   executor.set_due_bell([this] { sweep.ring(); });
   executor.set_overdue_bell([this](BootMs at) { sweep.look_at(at); });
   executor.register_workflows();
+  holders.tidy();
   driver.set_stopped_bell([this] { executor.ring(); });
+  driver.set_left_bell([this] { sweep.ring(); });
   deliverer.set_due_bell([this] { sweep.recheck(); });
   sweep.add("outbox", [this](TimeMs now) { return deliverer.sweep(now); });
   sweep.add_look([this](TimeMs now) { return deliverer.look(now); });
@@ -231,7 +236,7 @@ void Service::Parts::open_door() {
   ports.emplace(web::Ports{commands, clock, random, sessions, kVersion, page_url(tcp),
                            [logs](RunId run) { return logs + std::to_string(run.value) + ".log"; },
                            [this]() -> std::string { return store.clock().held() ? "clock_held" : ""; }, &deliveries,
-                           &environments});
+                           &environments, &holders});
   store.write([&](db::Tx& tx) { kernel::set_page_url(tx, ports->page_url); });
   web::add_routes(router, *ports);
   server.emplace(router, auth, clock);

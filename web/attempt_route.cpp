@@ -18,7 +18,9 @@ std::variant<Attempt, Problem> find_attempt(Ports& ports, const Request& request
   const RunId run(std::get<std::int64_t>(id));
   if (who.run != run) return problem("forbidden", "the token is that of another run");
   if (who.attempt_secret.empty()) return problem("unauthorized", "send the attempt's token, BIDE_ATTEMPT");
-  Attempt attempt = ports.commands.executor().attempt(run, who.epoch);
+  // A step's command may outlive the attempt that began it: its nonce is what counts [K2].
+  work::Executor& executor = ports.commands.executor();
+  Attempt attempt = who.step != 0 ? executor.attempt(run) : executor.attempt(run, who.epoch);
   if (!attempt) return problem("lease_lost", "the attempt is over; another one has the run, or will");
   if (who.step != 0) {
     if (!by_step) return problem("forbidden", "a step's command has no right to the journal");
@@ -89,9 +91,10 @@ Response say(flow::Attempt& attempt, const flow::Outcome& outcome) {
     return closed(attempt.end(with_member(failed->error, "step", failed->name)).why);
   }
   if (const auto* execute = std::get_if<flow::Execute>(&outcome)) {
-    json::Writer out = begin("execute");
+    json::Writer out = begin(execute->offered ? "hold" : "execute");
     out.member("step", execute->step).member("nonce", execute->nonce);
     out.member("idempotency_key", execute->idempotency_key).member("execution", execute->execution);
+    if (execute->offered) out.member("outcome_file", attempt.outcome_file(execute->nonce));
     return state(std::move(out));
   }
   if (const auto* probe = std::get_if<flow::AskProbe>(&outcome)) {

@@ -9,6 +9,7 @@
 #include "agent/work/commands.h"
 #include "agent/work/delivery_commands.h"
 #include "agent/work/environments.h"
+#include "agent/work/holders.h"
 #include "web/session.h"
 
 namespace bide::web {
@@ -25,6 +26,8 @@ struct Ports {
   // /v1/outbox and /v1/webhooks; null: an agent that sends nothing has neither.
   work::DeliveryCommands* deliveries = nullptr;
   work::Environments* environments = nullptr;  // /v1/environments; null: none
+  // Whom a step's command runs under; null: programs run it themselves.
+  work::Holders* holders = nullptr;
 };
 
 }  // namespace bide::web

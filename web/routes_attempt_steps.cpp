@@ -22,6 +22,7 @@ std::variant<flow::StepAsk, Problem> read_step(Request& request) {
                                       {"compensate", Kind::object},
                                       {"caller", Kind::string},
                                       {"try", Kind::boolean},
+                                      {"holder", Kind::boolean},
                                       {"no_effect_yet", Kind::boolean},
                                       {"verb", Kind::string}})) {
     return *bad;
@@ -50,6 +51,7 @@ std::variant<flow::StepAsk, Problem> read_step(Request& request) {
   if (ask.compensate && json::string_member(*ask.compensate, "command").value_or("").empty())
     return invalid("/compensate/command", "is missing: the shell text that takes the step back");
   ask.tried = json::bool_member(body, "try").value_or(false);
+  ask.holder = json::bool_member(body, "holder").value_or(false);
   return ask;
 }
 
@@ -140,8 +142,9 @@ void keep_late(Ports& ports, const Request& request) {
   const auto step = request.capture_id("step");
   const auto nonce = json::string_member(request.body, "nonce");
   const Principal& who = request.principal;
-  if (!step || !nonce || !who.run || json::member(request.body, "verdict")) return;
   const auto error = json::member(request.body, "error");
+  const bool outcome = error || json::member(request.body, "result");
+  if (!step || !nonce || !who.run || !outcome || json::member(request.body, "verdict")) return;
   const std::string text = error ? *error : json::member(request.body, "result").value_or("null");
   const kernel::HandedIn handed{text, error.has_value()};
   ports.commands.store().write([&](db::Tx& tx) {
@@ -219,11 +222,37 @@ Response fail(Ports& ports, Request& request) {
   });
 }
 
+// The holder of an offered execution is ready [K7]. The answer says that it may go.
+Response hold(Ports& ports, Request& request) {
+  const auto read = read_handed(
+      ports, request,
+      {{"nonce", Kind::string, true}, {"pid", Kind::integer, true}, {"pid_start", Kind::integer, true}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& handed = std::get<Handed>(read);
+  const ProcessKey holder{static_cast<int>(json::int_member(request.body, "pid").value_or(0)),
+                          static_cast<std::uint64_t>(json::int_member(request.body, "pid_start").value_or(0))};
+  if (holder.pid <= 1 || holder.start == 0) return problem_response(invalid("/pid", "names no process"));
+  return asked(*handed.attempt, request,
+               [&](const flow::Caller&) { return handed.attempt->hold(handed.step, handed.nonce, holder); });
+}
+
+// Open until the holder has handed in, or the step is to be held once more.
+Response await(Ports& ports, Request& request) {
+  const auto read = read_handed(ports, request, {{"nonce", Kind::string, true}});
+  if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
+  const auto& handed = std::get<Handed>(read);
+  return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
+    return handed.attempt->await(handed.step, handed.nonce, caller);
+  });
+}
+
 }  // namespace
 
 void add_steps(Ports& ports, Router& router, const std::string& base) {
   router.verb("POST", base + "steps", with(ports, begin_step));
   router.verb("POST", base + "steps/settled", with(ports, settled), Lane::shorts);
+  router.verb("POST", base + "steps/{step}/hold", with(ports, hold));
+  router.verb("POST", base + "steps/{step}/await", with(ports, await));
   router.verb("POST", base + "steps/{step}/probe", with(ports, probe_said));
   router.verb("POST", base + "steps/{step}/complete", with(ports, complete));
   router.verb("POST", base + "steps/{step}/fail", with(ports, fail));

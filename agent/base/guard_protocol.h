@@ -5,6 +5,9 @@
 // Agent to guard, one byte each. The end of the file means: the agent died, end everything.
 //   'g'  go: start the program (its `processes` row is committed [K7])
 //   'e'  end everything below with SIGKILL
+// Or a line:
+//   + PID START\n  a holder of a step: spare it, with all below it, however the end comes (its row is committed [K7])
+//   - PID START\n  spare it no longer
 // Guard to agent, one line each:
 //   started PID START    the program runs
 //   error ERRNO          it could not be started; nothing ran
@@ -22,5 +25,7 @@ inline constexpr int kHearFd = 3;
 inline constexpr int kReportFd = 4;
 inline constexpr char kGo = 'g';
 inline constexpr char kEnd = 'e';
+inline constexpr char kSpare = '+';
+inline constexpr char kSpareNot = '-';
 
 }  // namespace bide::guard_protocol

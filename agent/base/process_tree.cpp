@@ -160,6 +160,7 @@ bool carries(int pid, const AttemptMark& mark) {
   if (found.agent != mark.agent) return false;
   std::string rest = "_" + std::to_string(mark.run) + "_";
   if (mark.epoch != 0) rest += std::to_string(mark.epoch) + "_";
+  if (!mark.nonce.empty()) return found.step.starts_with("bst" + rest) && found.step.ends_with("_" + mark.nonce);
   return found.attempt.starts_with("bat" + rest) || found.step.starts_with("bst" + rest);
 }
 
@@ -183,7 +184,7 @@ AttemptMark attempt_mark(std::string_view agent, std::string_view token) {
   const auto run_at = token.find('_');
   const auto epoch_at = run_at == std::string_view::npos ? run_at : token.find('_', run_at + 1);
   const auto secret_at = epoch_at == std::string_view::npos ? epoch_at : token.find('_', epoch_at + 1);
-  if (secret_at == std::string_view::npos || !token.starts_with("bat_")) return {};
+  if (secret_at == std::string_view::npos || !(token.starts_with("bat_") || token.starts_with("bst_"))) return {};
   return AttemptMark{std::string(agent), number<std::int64_t>(token.substr(run_at + 1, epoch_at - run_at - 1)),
                      number<std::int64_t>(token.substr(epoch_at + 1, secret_at - epoch_at - 1))};
 }
@@ -249,6 +250,11 @@ std::vector<ProcessInfo> members(const TreeScope& scope) {
   for (const auto& info : all) by_parent.emplace(info.parent, &info);
   std::set<int> seen{static_cast<int>(::getpid())};
   std::vector<ProcessInfo> out;
+  for (const auto& info : all) {  // seen before anything is looked for: in no answer, and nothing below them either
+    const bool spared = std::find(scope.spared.begin(), scope.spared.end(), info.key) != scope.spared.end();
+    if (spared && seen.insert(info.key.pid).second) add_below(info.key.pid, by_parent, seen, out);
+  }
+  out.clear();
   if (scope.root.pid > 1) {
     seen.insert(scope.root.pid);
     const auto root = read_process(scope.root.pid);

@@ -39,11 +39,13 @@ struct ProcessInfo {
 };
 
 // The environment that the processes of a program run carry: how those are found that left their tree [K7].
-// Carries: BIDE_AGENT is `agent`, and BIDE_ATTEMPT or BIDE_STEP is a token of this run (and epoch, if one is named).
+// Carries: BIDE_AGENT is `agent`, and BIDE_ATTEMPT or BIDE_STEP is a token of this run (and epoch, if one is named; and
+// of this one execution of a step, if its nonce is).
 struct AttemptMark {
   std::string agent;       // the socket path in BIDE_AGENT
   std::int64_t run = 0;    // 0: no mark, nothing carries it
   std::int64_t epoch = 0;  // 0: any
+  std::string nonce = {};  // empty: any
 };
 
 // Who a process belongs to, by its own environment or that of an ancestor [A7].
@@ -53,13 +55,16 @@ struct AttemptOf {
   std::string token;   // BIDE_ATTEMPT, or BIDE_STEP of a step's command
 };
 
-// All that is to end: what is below `root` (not root itself), and what carries `mark` with all below that.
+// All that is to end: what is below `root` (not root itself), and what carries `mark` with all below that. But for
+// `spared` with all below those: holders of steps, that outlive their attempt [K7].
 struct TreeScope {
   ProcessKey root;
   AttemptMark mark;
+  std::vector<ProcessKey> spared = {};
 };
 
-// The mark of one attempt: `token` is BIDE_ATTEMPT, "bat_RUN_EPOCH_SECRET". Any other text: no mark.
+// The mark of one attempt: `token` is BIDE_ATTEMPT, "bat_RUN_EPOCH_SECRET", or a step's, "bst_RUN_EPOCH_STEP_NONCE".
+// Any other text: no mark.
 [[nodiscard]] AttemptMark attempt_mark(std::string_view agent, std::string_view token);
 // A new one at every boot of the machine; with ProcessKey it names a process for ever.
 [[nodiscard]] std::string boot_id();

@@ -33,6 +33,7 @@ struct StepAsk {
   std::string caller;                     // programs: cwd and exported variables, hashed [V3]
   std::string verb;                       // programs: one a verb process; the same again is the same open verb
   bool tried = false;                     // programs: a final failure is handed to the caller, not to the run [V1]
+  bool holder = false;                    // programs: its command runs under a holder [K7]
 };
 
 struct WaitAsk {
@@ -123,6 +124,7 @@ struct Execute {
   std::string nonce;
   std::string idempotency_key;  // J6
   std::int64_t execution = 1;
+  bool offered = false;  // nothing is written yet: the caller makes a holder ready, and begins with hold()
 };
 struct AskProbe {
   std::int64_t step = 0;

@@ -32,6 +32,7 @@ constexpr std::string_view kVerbKilled =
 struct Loaded {
   kernel::RunRow run;
   std::vector<kernel::StepRow> journal;
+  std::vector<kernel::ProcessRow> holders;
   bool marks = false;
 };
 
@@ -41,6 +42,7 @@ Loaded load(db::ReadTx& tx, RunId id) {
   if (!row) throw Bug("attempt: the claimed run is not there");
   loaded.run = std::move(*row);
   loaded.journal = kernel::load_journal(tx, id);
+  loaded.holders = kernel::live_holders(tx, id);
   loaded.marks = loaded.run.recoveries > 0 || loaded.run.redriven;
   return loaded;
 }
@@ -52,6 +54,7 @@ Attempt::Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptO
   Loaded loaded = store_.read([&](db::ReadTx& tx) { return load(tx, fence_.run); });
   run_ = std::move(loaded.run);
   journal_ = Journal(std::move(loaded.journal));
+  adopt(std::move(loaded.holders));
   reset_marks_ = loaded.marks;
   cancelled_ = !options_.undoing && run_.cancel_requested_at.has_value();
   if (run_.error && !options_.undoing)
@@ -376,10 +379,12 @@ std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   Guard guard(mutex_);
   std::vector<OpenCall> calls;
   for (const auto& [seq, entry] : journal_.all()) {
-    if (entry->executing) calls.push_back({seq, entry->verb_pid, false, true, entry->deadline_boot_ms});
+    if (entry->executing)
+      calls.push_back({seq, entry->verb_pid, false, true, entry->deadline_boot_ms, entry->holder,
+                       entry->row.nonce.value_or(""), entry->adopted});
   }
   for (const Waiter* waiter : waiters_)
-    calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0});
+    calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0, {}, {}, false});
   return calls;
 }
 

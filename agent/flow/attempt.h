@@ -20,6 +20,7 @@
 #include "agent/flow/journal.h"
 #include "agent/flow/pace.h"
 #include "agent/kernel/endings.h"
+#include "agent/kernel/holders.h"
 #include "agent/kernel/runs.h"
 #include "agent/kernel/undo.h"
 #include "agent/kernel/usage.h"
@@ -41,6 +42,7 @@ struct AttemptOptions {
   bool allow_default_approved = false;               // A4: the manifest's permission
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;                                // of its token: who speaks for this attempt
+  std::string outcomes;                              // programs: the folder in which holders keep what they hand in
   FindWorkflow find_workflow;                        // of a child [A11]; absent: there is none
   // Rings after the commit whom an end of this attempt touched.
   std::function<void(db::Tx& tx, const kernel::Ripples& ripples)> on_ripples;
@@ -59,6 +61,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] const kernel::Fence& fence() const { return fence_; }
   [[nodiscard]] Style style() const { return options_.style; }
   [[nodiscard]] const std::string& secret() const { return options_.secret; }
+  [[nodiscard]] std::string outcome_file(const std::string& nonce) const { return options_.outcomes + "/" + nonce; }
   [[nodiscard]] TimeMs now() const { return store_.now(); }
 
   // -- What code asks. Positions: native code's are counted by the branch; programs' by V3.
@@ -78,10 +81,25 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     bool retryable = true;
     bool unknown = false;
     bool stays_pending = false;
-    bool fault = false;  // of ours: it could not be started; pending, and the run is handed back [E8]
+    bool fault = false;      // of ours: it could not be started; pending, and the run is handed back [E8]
+    bool not_begun = false;  // its holder was never let go: pending, due now
   };
   [[nodiscard]] Outcome fail(std::int64_t step, std::string_view nonce, const FailureReport& report,
                              const Caller& caller = {});
+  // -- A command under a holder [K7]: begin_step() offers the execution, the verb makes a holder ready and calls
+  // hold(), lets it go and calls await(); the holder hands in. An attempt that meets a step whose holder lives waits
+  // for that. Intent and the holder's row are one commit; Execute: it may go.
+  [[nodiscard]] Outcome hold(std::int64_t step, std::string_view nonce, const ProcessKey& holder);
+  [[nodiscard]] Outcome await(std::int64_t step, std::string_view nonce, const Caller& caller);
+  // The same again changes nothing. not_here: this attempt knows of no such execution, or has lost its lease: the
+  // kernel decides by the nonce alone [K2].
+  enum class HandIn { recorded, again, not_here };
+  [[nodiscard]] HandIn hand_in(std::int64_t step, std::string_view nonce, const kernel::HeldOutcome& outcome);
+  // An adopted holder is gone and has left nothing: the step is as after a crash.
+  void holder_gone(std::int64_t step, std::string_view nonce);
+  // Rung when a holder's row is committed: it outlives the attempt from here on. A bell.
+  void set_held_bell(std::function<void(const ProcessKey&)> bell);
+
   [[nodiscard]] Outcome wait(const WaitAsk& ask, const Caller& caller = {});
   // A message through the outbox; settled with {"delivery","key"} when entry and row are durable [O1].
   [[nodiscard]] Outcome send(const SendAsk& ask);
@@ -147,6 +165,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     bool waiting = false;    // its request is open and may last: counts for suspension
     bool executing = false;  // its effect runs
     BootMs deadline_boot_ms = 0;
+    ProcessKey holder;     // of its command; pid 0: none
+    std::string nonce;     // of the execution
+    bool adopted = false;  // the holder is an earlier attempt's
   };
   [[nodiscard]] std::vector<OpenCall> open_calls() const;
   // The command of this step is about to get a signal of ours: if it ends with an error now, that is no outcome [E7].
@@ -183,6 +204,18 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Execute execution_of(const Entry& entry) const;
   [[nodiscard]] std::string execution_key(const Entry& entry) const;  // J6
   [[nodiscard]] Outcome record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller);
+  // The recording alone. True: recorded; false: the lease was lost, nothing of it is written.
+  [[nodiscard]] bool write_failure(Guard& guard, Entry& entry, const FailureReport& report,
+                                   const kernel::HeldOutcome* held);
+  // What a holder hands in. False: the lease was lost.
+  [[nodiscard]] bool take_result(Guard& guard, Entry& entry, const kernel::HeldOutcome& outcome);
+  [[nodiscard]] bool take_failure(Guard& guard, Entry& entry, const kernel::HeldOutcome& outcome,
+                                  const FailureReport& report);
+  // The execution's beginning in the file, durable or riding [J1], with its holder's row. nullopt: it may begin.
+  [[nodiscard]] std::optional<Outcome> write_beginning(Guard& guard, Entry& entry, const ProcessKey* holder);
+  void adopt(std::vector<kernel::ProcessRow> holders);
+  // What was recorded of an adopted execution by its nonce alone.
+  void read_adopted(Guard& guard, Entry& entry);
   [[nodiscard]] std::optional<Outcome> open_wait(Guard& guard, Entry& entry, const WaitAsk& ask);
   [[nodiscard]] std::optional<Outcome> open_group(Guard& guard, Entry& entry, const FirstOfAsk& ask);
   [[nodiscard]] std::optional<Outcome> open_child(Guard& guard, Entry& entry, const CallAsk& ask);
@@ -201,7 +234,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome record(Guard& guard, const StepAsk& ask, const std::function<std::string()>& make);
   // J7: counts an entry that was visited; the outcome is the end when the budget does not bear it.
   [[nodiscard]] Outcome charged(Guard& guard, Entry& entry, Outcome outcome);
-  void ride_intent(Entry& entry);
+  void ride_intent(Entry& entry, const std::optional<kernel::ProcessRow>& holder);
   [[nodiscard]] Outcome settle(Entry& entry, std::string result);
   [[nodiscard]] Outcome end_locked(Guard& guard, std::string_view error_json);
   struct Overdue;
@@ -250,6 +283,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   std::map<std::string, std::int64_t> counts_;  // n of a place, or seq of a branch
   std::vector<Waiter*> waiters_;
   std::function<void()> bell_;
+  std::function<void(const ProcessKey&)> held_bell_;
   std::optional<std::string> result_;
   std::optional<std::string> continue_input_;  // X7
   kernel::Usage spent_;                        // by the entries that this attempt visited

@@ -33,6 +33,15 @@ auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
 // E2: 1 s, doubling, at most 5 min, ±20 %; a declared backoff is kept exactly.
 [[nodiscard]] DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t chance);
 
+// The row of a holder, and its entry in the transaction that begins its step.
+[[nodiscard]] kernel::ProcessRow holder_row(const ProcessKey& key, const std::string& nonce);
+void add_holder(db::Tx& tx, const kernel::Fence& fence, kernel::ProcessRow row, StepId step);
+
+// E9: the effect is known to have happened; what cannot be kept is a final failure that says so. nullopt: it can.
+[[nodiscard]] std::optional<std::string> unusable(std::string_view result);
+// E9: it did what it does, though what it said of it cannot be kept.
+[[nodiscard]] bool effect_happened(std::string_view error);
+
 // {"code":…,"message":…}
 [[nodiscard]] std::string error_json(std::string_view code, std::string_view message);
 

@@ -14,9 +14,6 @@ DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t c
   return retry_delay(ask.backoff, failures, chance);
 }
 
-namespace {
-
-// E9: the effect is known to have happened; what cannot be kept is a final failure that says so.
 std::optional<std::string> unusable(std::string_view result) {
   if (result.size() > limits::kDocumentBytes) {
     json::Writer w;
@@ -36,13 +33,10 @@ std::optional<std::string> unusable(std::string_view result) {
   return std::nullopt;
 }
 
-// E9: it did what it does, though what it said of it cannot be kept.
 bool effect_happened(std::string_view error) {
   const auto code = json::string_member(error, "code");
   return code == "ResultTooLarge" || code == "BadResult";
 }
-
-}  // namespace
 
 Outcome Attempt::begin_step(const StepAsk& ask, const Caller& caller) {
   Guard guard(mutex_);
@@ -87,11 +81,18 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
     refresh_locked(guard);
     if (entry.turn != turn) return Closed{Closing::open};  // a newer connection of the same verb has it
     if (entry.executing && !entry.probed) {
-      if (!entry.starting) return execution_of(entry);
-      wait_for_change(guard);
-      continue;
+      if (entry.starting) {
+        wait_for_change(guard);
+        continue;
+      }
+      if (entry.holder.pid == 0) return execution_of(entry);
+      if (entry.adopted) read_adopted(guard, entry);
     }
     if (closing_ != Closing::open || silent()) return closed_outcome(entry);
+    if (entry.executing && !entry.probed) {  // its holder has it
+      if (auto outcome = block(guard, entry, caller, seen, std::nullopt, WaitId(), true)) return *outcome;
+      continue;
+    }
     switch (entry.row.status) {
       case kernel::StepStatus::completed:
         entry.open = false;
@@ -121,22 +122,29 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
   }
 }
 
-void Attempt::ride_intent(Entry& entry) {
+void Attempt::ride_intent(Entry& entry, const std::optional<kernel::ProcessRow>& holder) {
   auto superseded = std::make_shared<std::atomic<bool>>(false);
   auto refused = std::make_shared<std::atomic<bool>>(false);
   entry.superseded = superseded;
   const bool reset = std::exchange(reset_marks_, false);
+  const ProcessKey key = entry.holder;
   store_.ride(
-      [fence = fence_, intent = intent_of(entry), refused, reset](db::Tx& tx) {
-        if (std::holds_alternative<kernel::LeaseLost>(kernel::write_intent(tx, fence, intent, reset, tx.now())))
-          refused->store(true);
+      [fence = fence_, intent = intent_of(entry), refused, reset, holder](db::Tx& tx) {
+        const auto outcome = kernel::write_intent(tx, fence, intent, reset, tx.now());
+        const auto* step = std::get_if<StepId>(&outcome);
+        if (step == nullptr) refused->store(true);
+        if (step != nullptr && holder) add_holder(tx, fence, *holder, *step);
       },
-      [weak = weak_from_this(), refused](const std::optional<std::string>&) {
+      [weak = weak_from_this(), refused, superseded, key](const std::optional<std::string>& fault) {
+        const auto self = weak.lock();
+        if (!self) return;
         // A fault is met again, and told, by the outcome's job, which carries the intent.
-        if (!refused->load()) return;
-        if (const auto self = weak.lock()) {
+        if (refused->load()) {
           self->refused_.store(true);
           self->ring();
+        } else if (!fault && !superseded->load() && key.pid != 0) {
+          Guard guard(self->mutex_);
+          if (self->held_bell_) self->held_bell_(key);
         }
       },
       superseded);
@@ -150,6 +158,20 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   if (over() || cancelled_) return closed_outcome(entry);
   ++executing_;
   entry.executing = true;
+  entry.verb_pid = caller.pid;
+  entry.row.nonce = random_.uid();
+  entry.probed = false;
+  entry.holder = {};
+  entry.adopted = false;
+  if (entry.ask.holder) {
+    entry.offered = true;
+    return execution_of(entry);
+  }
+  if (auto outcome = write_beginning(guard, entry, nullptr)) return *outcome;
+  return execution_of(entry);
+}
+
+std::optional<Outcome> Attempt::write_beginning(Guard& guard, Entry& entry, const ProcessKey* key) {
   entry.starting = true;
   struct Begun {
     Entry& entry;
@@ -159,8 +181,8 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
       changed.notify_all();
     }
   } begun{entry, changed_};
-  entry.verb_pid = caller.pid;
-  entry.row.nonce = random_.uid();
+  std::optional<kernel::ProcessRow> holder;
+  if (key != nullptr) holder = holder_row(*key, *entry.row.nonce);
   bool held = true;
   bool flagged = false;
   if (entry.stored) {
@@ -170,7 +192,10 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
       entry.row.failures = entry.ask.retries;
     held = persist(guard, [&](db::Tx& tx) {
       flagged = cancel_met(tx);
-      return flagged || kernel::start_again(tx, fence_, id, nonce, tx.now());
+      if (flagged) return true;
+      if (!kernel::start_again(tx, fence_, id, nonce, tx.now())) return false;
+      if (holder) add_holder(tx, fence_, *holder, id);
+      return true;
     });
     if (!flagged) ++entry.row.executions;
   } else if (entry.row.effect == kernel::Effect::non_idempotent && !BIDE_PLANTED(intent_rides)) {
@@ -178,24 +203,28 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
     const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
       flagged = cancel_met(tx);
       if (flagged) return StepId();
-      return kernel::write_intent(tx, fence_, intent, reset, tx.now());
+      auto written = kernel::write_intent(tx, fence_, intent, reset, tx.now());
+      if (const auto* step = std::get_if<StepId>(&written); step != nullptr && holder)
+        add_holder(tx, fence_, *holder, *step);
+      return written;
     });
     held = std::holds_alternative<StepId>(outcome);
     if (held) entry.row.id = std::get<StepId>(outcome);
     entry.stored = held && !flagged;
   } else {
-    ride_intent(entry);
+    ride_intent(entry, holder);
+    holder.reset();  // not in the file yet: until it is, it ends with its attempt
   }
   if (!held || flagged) {
     stop_executing(entry);
     return flagged ? cancelled_outcome(entry) : lost();
   }
+  if (holder && held_bell_) held_bell_(entry.holder);
   entry.row.status = kernel::StepStatus::started;
   entry.row.epoch = fence_.epoch;
-  entry.probed = false;
   entry.signalled = false;
   must_end_within(entry, entry.ask.timeout);
-  return execution_of(entry);
+  return std::nullopt;
 }
 
 std::string Attempt::execution_key(const Entry& entry) const {
@@ -210,12 +239,15 @@ void Attempt::must_end_within(Entry& entry, DurationMs most) {
 }
 
 Execute Attempt::execution_of(const Entry& entry) const {
-  return Execute{entry.row.seq, *entry.row.nonce, execution_key(entry), entry.row.executions};
+  return Execute{entry.row.seq, *entry.row.nonce, execution_key(entry), entry.row.executions, entry.offered};
 }
 
 void Attempt::stop_executing(Entry& entry) {
   if (!entry.executing) return;
   entry.executing = false;
+  entry.offered = false;
+  entry.adopted = false;
+  entry.holder = {};
   entry.deadline_boot_ms = 0;
   --executing_;
   ++changes_;
@@ -291,7 +323,7 @@ Outcome Attempt::probe_said(std::int64_t step, std::string_view nonce, ProbeVerd
 
 Outcome Attempt::complete(std::int64_t step, std::string_view nonce, std::string_view result,
                           const std::optional<std::string>& usage) {
-  if (const auto error = unusable(result)) return fail(step, nonce, FailureReport{*error, false, false, false});
+  if (const auto error = unusable(result)) return fail(step, nonce, FailureReport{*error, false});
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
   if (entry == nullptr) return problem("step_unknown", "This run has no step " + std::to_string(step) + ".");
@@ -331,6 +363,12 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
   if (!entry->executing && entry->row.nonce == nonce && told) return drive_step(guard, *entry, caller);
   if (!entry->executing || entry->row.nonce != nonce)
     return problem("stale_nonce", "Another execution of this step is under way, or it is settled.");
+  if (entry->offered) {  // no holder could be made: nothing is written, and nothing has begun
+    stop_executing(*entry);
+    entry->open = false;
+    close_locked(Closing::fault);
+    return Closed{why()};
+  }
   if (report.unknown || (entry->signalled && !effect_happened(report.error))) {
     // E7: no outcome. At a suspension or shutdown nothing at all; for non_idempotent as after a crash.
     const bool ours = closing_ == Closing::shutdown || closing_ == Closing::suspended;
@@ -343,20 +381,32 @@ Outcome Attempt::fail(std::int64_t step, std::string_view nonce, const FailureRe
 }
 
 Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport& report, const Caller& caller) {
+  if (!write_failure(guard, entry, report, nullptr)) return lost();
+  if (report.fault || report.stays_pending) return Closed{why()};
+  return drive_step(guard, entry, caller);
+}
+
+bool Attempt::write_failure(Guard& guard, Entry& entry, const FailureReport& report, const kernel::HeldOutcome* held) {
   if (entry.superseded) entry.superseded->store(true);
-  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt,
-                          !report.stays_pending && !report.fault};
-  const bool begun = !report.stays_pending && !report.fault;
+  const bool begun = !report.stays_pending && !report.fault && !report.not_begun;
+  kernel::Failure failure{intent_of(entry), entry.row.id, report.error, std::nullopt, begun};
   const std::int64_t failures = entry.row.failures + (begun ? 1 : 0);
   const bool ended_by_us = entry.signalled && !effect_happened(report.error);
   const bool curable = report.retryable || BIDE_PLANTED(final_is_retried);
   const bool again = !begun || ended_by_us || (curable && failures <= entry.ask.retries);
   const bool at_once = !begun || BIDE_PLANTED(backoff_ignored);
   if (again) failure.retry_at = store_.now() + (at_once ? 0 : backoff_of(entry.ask, failures, random_.next()));
-  const auto outcome = persist(guard, [&](db::Tx& tx) { return kernel::fail_step(tx, fence_, failure, tx.now()); });
+  const auto outcome =
+      persist(guard, [&, nonce = *entry.row.nonce](db::Tx& tx) -> std::optional<kernel::RecordOutcome> {
+        // What a holder hands in is not lost with the lease: the kernel takes it by the nonce.
+        if (held != nullptr && !kernel::holds(tx, fence_)) return std::nullopt;
+        auto recorded = kernel::fail_step(tx, fence_, failure, tx.now());
+        if (held != nullptr) kernel::mark_handed_in(tx, nonce, *held, tx.now());
+        return recorded;
+      });
   stop_executing(entry);
-  if (std::holds_alternative<kernel::LateOutcome>(outcome)) return lost();
-  entry.row.id = std::get<kernel::Recorded>(outcome).step;
+  if (!outcome || std::holds_alternative<kernel::LateOutcome>(*outcome)) return false;
+  entry.row.id = std::get<kernel::Recorded>(*outcome).step;
   entry.stored = true;
   entry.row.failures = failures;
   entry.row.error = report.error;
@@ -365,13 +415,11 @@ Outcome Attempt::record_failure(Guard& guard, Entry& entry, const FailureReport&
   if (report.fault) {
     entry.open = false;
     close_locked(Closing::fault);
-    return Closed{closing_};
-  }
-  if (report.stays_pending) {
+  } else if (report.stays_pending) {
     entry.open = false;
-    return end_locked(guard, report.error);
+    (void)end_locked(guard, report.error);
   }
-  return drive_step(guard, entry, caller);
+  return true;
 }
 
 }  // namespace bide::flow

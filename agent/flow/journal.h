@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/base/process_tree.h"
 #include "agent/base/time.h"
 #include "agent/flow/ask.h"
 #include "agent/kernel/steps.h"
@@ -28,6 +29,10 @@ struct Entry {
   bool charged = false;    // its usage counts in this attempt's sum [J7]
   bool probed = false;     // its probe was asked in this attempt
   bool signalled = false;  // its command was told to end by us: what it says of that is no outcome [E7]
+  bool offered = false;    // executing, but its holder is not ready: nothing is written, nothing runs
+  bool adopted = false;    // executing under a holder that an earlier attempt began
+  bool taking = false;     // what its holder handed in is being recorded
+  ProcessKey holder;       // who runs its command; pid 0: nobody, or the verb itself
   StepAsk ask;             // as this attempt asked
   std::shared_ptr<std::atomic<bool>> superseded;  // tells a riding intent that the outcome carries it [J1]
   BootMs deadline_boot_ms = 0;                    // of the present execution; 0: none

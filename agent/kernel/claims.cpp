@@ -7,6 +7,7 @@
 #include "agent/base/planted.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/processes.h"
 #include "agent/kernel/workflows.h"
 
 namespace bide::kernel {
@@ -49,7 +50,8 @@ std::optional<std::int64_t> next_priority(db::ReadTx& tx, VersionId pinned, std:
   return q.bind(pinned, *below).one().maybe_integer(0);
 }
 
-// The first due run of a version: one seek a distinct priority. K7: no process of an earlier attempt is left.
+// The first due run of a version: one seek a distinct priority. K7: no process of an earlier attempt is left, but for
+// the holders of started steps (one that is to end is `stopping`).
 std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId as, bool suspects, TimeMs now) {
   std::optional<std::int64_t> priority;
   for (;;) {
@@ -60,7 +62,8 @@ std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId a
         "SELECT id, run_at, epoch FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = "
         "?1 "
         "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
-        "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 1");
+        "WHERE p.run_id = r.id AND p.status <> 'stopped' AND (p.step_id IS NULL OR p.status = 'stopping')) "
+        "ORDER BY run_at, id LIMIT 1");
     q.bind(pinned, *priority, now, limits::kCrashLoopAlone, suspects);
     if (q.next()) return Candidate{RunId(q.integer(0)), pinned, as, false, *priority, q.integer(1), q.integer(2)};
   }
@@ -72,7 +75,7 @@ std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules
       "SELECT id, run_at, epoch, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS "
       "NOT NULL "
       "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.run_id = r.id AND p.status <> 'stopped' "
-      "AND p.step_id IS NULL) ORDER BY run_at, id LIMIT 100");
+      "AND (p.step_id IS NULL OR p.status = 'stopping')) ORDER BY run_at, id LIMIT 100");
   q.bind(now);
   while (q.next()) {
     const VersionId pinned(q.integer(3));
@@ -153,7 +156,8 @@ bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run) {
   db::Query q(
       tx,
       "SELECT workflow_version_id, workflow_id, recoveries, paused_at IS NOT NULL OR EXISTS (SELECT 1 FROM processes p "
-      "WHERE p.run_id = r.id AND p.status <> 'stopped' AND p.step_id IS NULL) FROM runs r WHERE id = ?");
+      "WHERE p.run_id = r.id AND p.status <> 'stopped' AND (p.step_id IS NULL OR p.status = 'stopping')) FROM runs r "
+      "WHERE id = ?");
   q.bind(run);
   if (!q.next() || q.integer(3) != 0) return true;
   if (!rules.known(VersionId(q.integer(0))).valid()) return true;
@@ -190,6 +194,7 @@ bool abandon_attempt(db::Tx& tx, const Fence& fence, TimeMs now, Ripples* ripple
   if (changed != 1) return false;
   append_event(tx, now, "run.abandoned", fence.run, StepId(),
                json::Writer().begin_object().member("epoch", fence.epoch).end_object().text());
+  retire_holders(tx, fence.run);
   const auto row = read_run(tx, fence.run);
   if (row && row->cancel_requested_at) (void)end_flagged(tx, fence.run, now, ripples);
   return true;

@@ -7,6 +7,7 @@
 #include "agent/kernel/children.h"
 #include "agent/kernel/continue.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/processes.h"
 
 namespace bide::kernel {
 namespace {
@@ -64,6 +65,7 @@ void close_open_steps(db::Tx& tx, RunId run, TimeMs now) {
             "WHERE run_id = ?1 AND status IN ('pending', 'started')")
       .bind(run, now)
       .run();
+  retire_holders(tx, run);
 }
 
 SuspendOutcome suspend_run(db::Tx& tx, const Fence& fence, const Awaited& awaited, TimeMs now, bool undoing) {

@@ -49,12 +49,13 @@ std::vector<WaitingOn> open_waits(db::ReadTx& tx, RunId run) {
   return waits;
 }
 
-// Guards and holders of the run that are not known to have ended.
+// Guards and holders of the run that have to end before an attempt begins, and are not known to have ended [K7].
 std::vector<HeldBy> live_processes_of(db::ReadTx& tx, RunId run) {
   std::vector<HeldBy> held;
-  db::Query q(tx,
-              "SELECT p.pid, p.epoch, s.name FROM processes p LEFT JOIN steps s ON s.id = p.step_id "
-              "WHERE p.run_id = ? AND p.status <> 'stopped' ORDER BY p.id");
+  db::Query q(
+      tx,
+      "SELECT p.pid, p.epoch, s.name FROM processes p LEFT JOIN steps s ON s.id = p.step_id "
+      "WHERE p.run_id = ? AND p.status <> 'stopped' AND (p.step_id IS NULL OR p.status = 'stopping') ORDER BY p.id");
   q.bind(run);
   while (q.next()) {
     held.push_back(

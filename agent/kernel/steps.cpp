@@ -66,10 +66,6 @@ void insert_step(db::Tx& tx, const Fence& fence, StepId id, const StepIntent& in
 
 StepId new_step_id(db::Tx& tx) { return StepId(tx.next_id(db::Counter::steps)); }
 
-void reset_recoveries_of(db::Tx& tx, RunId run) {
-  db::Query(tx, "UPDATE runs SET recoveries = 0, redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
-}
-
 // holds(), and what stands on the run: marks that progress takes away, a new entry or a settled step [K6, W5]; a
 // cancel.
 struct Held {
@@ -102,6 +98,10 @@ std::string step_event(const StepIntent& intent, std::optional<std::string_view>
 }
 
 }  // namespace
+
+void reset_recoveries_of(db::Tx& tx, RunId run) {
+  db::Query(tx, "UPDATE runs SET recoveries = 0, redrive_at = NULL, redrive_delay = NULL WHERE id = ?").bind(run).run();
+}
 
 std::vector<StepRow> load_journal(db::ReadTx& tx, RunId run) {
   std::vector<StepRow> rows;
@@ -180,19 +180,24 @@ RecordOutcome complete_step(db::Tx& tx, const Fence& fence, const Completion& do
   if (on.marked) reset_recoveries_of(tx, fence.run);
   const StepId there = done.known.valid() ? done.known : find_position(tx, fence.run, done.intent.position);
   const StepId id = there.valid() ? there : new_step_id(tx);
-  const EventId event = append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
-  if (!there.valid()) {
+  if (there.valid()) {
+    write_completed(tx, fence.run, there, done, now);
+  } else {
+    const EventId event = append_event(tx, now, "step.completed", fence.run, id, step_event(done.intent));
     insert_step(tx, fence, id, done.intent, StepStatus::completed, done.result, event, now, done.usage);
-    return Recorded{id, on.cancel};
   }
+  return Recorded{id, on.cancel};
+}
+
+void write_completed(db::Tx& tx, RunId run, StepId step, const Completion& done, TimeMs now) {
+  const EventId event = append_event(tx, now, "step.completed", run, step, step_event(done.intent));
   const int changed =
       db::Query(tx,
                 "UPDATE steps SET status = 'completed', result = ?2, error = NULL, usage = ?3, settled_no = ?4, "
                 "updated_at = ?5 WHERE id = ?1 AND status = 'started'")
-          .bind(id, done.result, done.usage, event, now)
+          .bind(step, done.result, done.usage, event, now)
           .run();
-  if (changed != 1) throw Bug("complete_step: the step was not started");
-  return Recorded{id, on.cancel};
+  if (changed != 1) throw Bug("write_completed: the step was not started");
 }
 
 RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {
@@ -208,18 +213,22 @@ RecordOutcome fail_step(db::Tx& tx, const Fence& fence, const Failure& failure, 
     id = new_step_id(tx);
     insert_step(tx, fence, id, failure.intent, StepStatus::started, std::nullopt, std::nullopt, now);
   }
+  write_failed(tx, fence.run, id, failure, now);
+  return Recorded{id, on.cancel};
+}
+
+void write_failed(db::Tx& tx, RunId run, StepId step, const Failure& failure, TimeMs now) {
   const bool again = failure.retry_at.has_value();
-  const EventId event = append_event(tx, now, again ? "step.attempt_failed" : "step.failed", fence.run, id,
+  const EventId event = append_event(tx, now, again ? "step.attempt_failed" : "step.failed", run, step,
                                      step_event(failure.intent, failure.error));
   const int changed = db::Query(tx,
                                 "UPDATE steps SET status = ?2, error = ?3, failures = failures + ?4, not_before = ?5, "
                                 "settled_no = ?6, updated_at = ?7 WHERE id = ?1 AND status = 'started'")
-                          .bind(id, again ? StepStatus::pending : StepStatus::failed, failure.error,
+                          .bind(step, again ? StepStatus::pending : StepStatus::failed, failure.error,
                                 failure.counts && !BIDE_PLANTED(failures_forgotten) ? 1 : 0, failure.retry_at,
                                 again ? std::nullopt : std::optional(event), now)
                           .run();
-  if (changed != 1) throw Bug("fail_step: the step was not started");
-  return Recorded{id, on.cancel};
+  if (changed != 1) throw Bug("write_failed: the step was not started");
 }
 
 void fail_overdue(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now) {

@@ -100,6 +100,13 @@ struct Failure {
 // The caller has proved the fence in this transaction.
 void fail_overdue(db::Tx& tx, const Fence& fence, const Failure& failure, TimeMs now);
 
+// What complete_step and fail_step write into a started step that is there. The caller has proved that it may: by
+// another right than the fence [K2].
+void write_completed(db::Tx& tx, RunId run, StepId step, const Completion& done, TimeMs now);
+void write_failed(db::Tx& tx, RunId run, StepId step, const Failure& failure, TimeMs now);
+// What progress takes away from a run: recoveries and a re-drive mark [K6, W5].
+void reset_recoveries_of(db::Tx& tx, RunId run);
+
 // pending | started | needs_reconcile → started, one more execution under a new nonce [E1, E4].
 [[nodiscard]] bool start_again(db::Tx& tx, const Fence& fence, StepId step, std::string_view nonce, TimeMs now);
 

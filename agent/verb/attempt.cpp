@@ -76,8 +76,10 @@ std::string Attempt::ask(std::string_view method, std::string_view operation, co
   for (;;) {
     const auto reply = ask_agent(agent_, method, path, token_, body);
     if (reply && reply->status >= 200 && reply->status < 300) return reply->body;
-    if (reply && !passes(reply->status)) {
-      const std::string code = json::string_member(reply->body, "code").value_or("Refused");
+    const std::string code = reply ? json::string_member(reply->body, "code").value_or("Refused") : std::string();
+    // A step's command goes on while nobody drives its run; another attempt will know it.
+    const bool between = where_ == Where::step && code == "lease_lost";
+    if (reply && !passes(reply->status) && !between) {
       // Another attempt has the run: what we are part of is being ended.
       if (code == "lease_lost" || operation == "end") stay();
       end_run(code, json::string_member(reply->body, "detail")

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,19 +27,6 @@ struct Pipe {
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   }
 };
-
-// A file in memory: nobody has to feed a pipe while the command reads.
-Fd file_with(const std::string& text) {
-  Fd fd(::memfd_create("stdin", MFD_CLOEXEC));
-  std::size_t done = 0;
-  while (fd.valid() && done < text.size()) {
-    const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
-    if (n <= 0) return Fd();
-    done += static_cast<std::size_t>(n);
-  }
-  ::lseek(fd.get(), 0, SEEK_SET);
-  return fd;
-}
 
 class Running {
  public:
@@ -87,11 +73,7 @@ bool Running::start() {
   spawn.argv = request_.argv;
   spawn.environment = request_.environment;
   spawn.descriptors = {{out_.write.get(), 1}, {err_.write.get(), 2}};
-  Fd input;
-  if (request_.input) {
-    input = file_with(*request_.input);
-    spawn.descriptors.emplace_back(input.get(), 0);
-  }
+  if (request_.own_stdin) spawn.descriptors.emplace_back(STDIN_FILENO, STDIN_FILENO);
   auto outcome = spawn_process(spawn);
   if (auto* failure = std::get_if<SpawnFailed>(&outcome)) {
     result_.not_started = std::move(*failure);

@@ -1,4 +1,4 @@
-// Runs the command of a step, or a probe: in a group of its own, stdin from nowhere or from a text, stdout collected,
+// Runs the command of a step, or a probe: in a group of its own, stdin from nowhere or our own, stdout collected,
 // stderr passed through to the log with its end kept. One thread. The caller must be a subreaper, so that a command
 // that is ended by its timeout is ended with all that it started, wherever that went [E5].
 #pragma once
@@ -15,8 +15,8 @@ namespace bide::verb {
 struct CommandRequest {
   std::vector<std::string> argv;
   std::vector<std::string> environment;
-  std::optional<std::string> input;  // absent: /dev/null
-  DurationMs timeout_ms = 0;         // 0: none
+  bool own_stdin = false;     // ours, handed on; else /dev/null
+  DurationMs timeout_ms = 0;  // 0: none
 };
 
 struct CommandResult {

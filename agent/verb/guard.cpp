@@ -12,12 +12,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "agent/base/clock.h"
 #include "agent/base/guard_protocol.h"
 #include "agent/base/process_tree.h"
 #include "agent/base/spawn.h"
+#include "agent/base/text.h"
 
 extern char** environ;
 
@@ -48,6 +51,7 @@ class Guard {
  private:
   void prepare();
   bool hear_until_end();
+  void hear_line(char byte);
   void start_program();
   void reap();
   void end_everything();
@@ -59,6 +63,8 @@ class Guard {
   Fd child_ended_;
   int program_ = 0;
   bool started_ = false;
+  std::string line_;  // of which the end is not heard yet
+  std::vector<ProcessKey> spared_;
 };
 
 void Guard::prepare() {
@@ -87,9 +93,31 @@ bool Guard::hear_until_end() {
     char byte = protocol::kEnd;
     const ssize_t n = ::read(protocol::kHearFd, &byte, 1);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n <= 0 || byte == protocol::kEnd) return started_;
-    if (byte == protocol::kGo && !started_) start_program();
+    if (n <= 0) return started_;
+    if (!line_.empty() || byte == protocol::kSpare || byte == protocol::kSpareNot) {
+      hear_line(byte);
+    } else if (byte == protocol::kEnd) {
+      return started_;
+    } else if (byte == protocol::kGo && !started_) {
+      start_program();
+    }
   }
+}
+
+// "+ PID START\n": a holder to spare; '-': to spare no longer.
+void Guard::hear_line(char byte) {
+  if (byte != '\n') {
+    line_ += byte;
+    return;
+  }
+  const std::string line = std::exchange(line_, "");
+  const auto at = std::min(line.find(' ', 2), line.size());
+  const auto pid = parse_number(line.substr(std::min<std::size_t>(2, line.size()), at - 2));
+  const auto start = parse_number(line.substr(std::min(at + 1, line.size())));
+  if (!pid || !start) return;
+  const ProcessKey holder{static_cast<int>(*pid), static_cast<std::uint64_t>(*start)};
+  std::erase(spared_, holder);
+  if (line[0] == protocol::kSpare) spared_.push_back(holder);
 }
 
 void Guard::start_program() {
@@ -132,7 +160,7 @@ AttemptMark own_mark() {
 
 void Guard::end_everything() {
   const auto self = read_process(::getpid());
-  const TreeScope scope{self ? self->key : ProcessKey{static_cast<int>(::getpid()), 0}, own_mark()};
+  const TreeScope scope{self ? self->key : ProcessKey{static_cast<int>(::getpid()), 0}, own_mark(), spared_};
   int wait_ms = kFirstLookMs;
   BootMs said_at = clock_.boot_ms();
   for (;;) {

@@ -1,4 +1,4 @@
-// The static front `bide`: the workflow verbs and the guard of an attempt. All else is bide-agent beside it.
+// The static front `bide`: the workflow verbs, the guard of an attempt, the holder of a step. All else is bide-agent beside it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "agent/base/text.h"
 #include "agent/verb/guard.h"
 #include "agent/verb/help.h"
+#include "agent/verb/holder.h"
 #include "agent/verb/undo.h"
 #include "agent/verb/verbs.h"
 
@@ -126,5 +127,6 @@ int front(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], bide::guard_protocol::kMode) == 0) return bide::verb::run_guard(argv + 2);
   if (argc == 2 && std::strcmp(argv[1], bide::guard_protocol::kUndoMode) == 0) return bide::verb::run_undo();
+  if (argc > 3 && std::strcmp(argv[1], bide::verb::kHolderMode) == 0) return bide::verb::run_holder(argv + 2);
   return bide::verb::front(argc, argv);
 }

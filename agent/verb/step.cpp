@@ -1,8 +1,10 @@
-// bide step: asks for an entry of the journal, runs its command if it has to, and prints what is recorded.
+// bide step: asks for an entry of the journal, has its command run under a holder if it has to, and prints what is
+// recorded.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include "agent/base/random.h"
 #include "agent/base/text.h"
 #include "agent/verb/command.h"
+#include "agent/verb/holder.h"
 #include "agent/verb/step_request.h"
 #include "agent/verb/verbs.h"
 
@@ -46,8 +49,6 @@ constexpr Flag kFlags[] = {
 };
 constexpr std::int64_t kMostRetries = 1'000'000;
 constexpr int kDidNotRun = 100;  // a probe's answer; 1 is what every crash of a probe returns
-// Exit codes that another try would only repeat: not executable, not found, EX_USAGE, EX_CONFIG.
-constexpr int kNeverRetried[] = {126, 127, 64, 78};
 
 class Step {
  public:
@@ -62,13 +63,11 @@ class Step {
   std::string compensation() const;
   std::string begin() const;
   int settle(const std::string& reply) const;
-  std::string execute(const std::string& reply);
+  std::string execute(const std::string& reply) const;
   std::string ask_probe(const std::string& reply);
-  std::string fail(const std::string& reply, const CommandResult& result) const;
-  std::string post_fail(const std::string& reply, const std::string& error, bool retryable, bool unknown) const;
+  std::string no_holder(const std::string& reply, const SpawnFailed& why) const;
   std::string operation(const std::string& reply, const char* what) const;
   std::vector<std::string> environment(const std::string& reply) const;
-  bool retryable(const ExitStatus& exit) const;
 
   const Attempt& attempt_;
   Arguments arguments_;
@@ -160,6 +159,7 @@ std::string Step::begin() const {
   if (const auto assumed = arguments_.json("--assume")) out.member_raw("assume", *assumed);
   if (arguments_.has("--compensate")) out.member_raw("compensate", compensation());
   out.member("caller", caller_of_environment()).member("try", arguments_.has("--try"));
+  out.member("holder", true);
   // The same verb asks again after a lost connection: it is no second one at the same position.
   out.member("verb", SystemRandom().uid());
   return out.end_object().take();
@@ -175,7 +175,7 @@ int Step::run() {
   std::string reply = attempt_.post("steps", begin());
   for (;;) {
     const std::string state = json::string_member(reply, "state").value_or("");
-    if (state == "execute") {
+    if (state == "hold") {
       reply = execute(reply);
     } else if (state == "probe") {
       reply = ask_probe(reply);
@@ -216,87 +216,47 @@ std::vector<std::string> Step::environment(const std::string& reply) const {
   return out;
 }
 
-bool Step::retryable(const ExitStatus& exit) const {
-  return std::find(std::begin(kNeverRetried), std::end(kNeverRetried), exit.code) == std::end(kNeverRetried) &&
-         std::find(no_retry_on_.begin(), no_retry_on_.end(), exit.code) == no_retry_on_.end();
-}
-
-std::string Step::execute(const std::string& reply) {
-  CommandRequest command{arguments_.command, environment(reply), input_, arguments_.duration("--timeout").value_or(0)};
-  const CommandResult result = run_command(command, clock_);
-  if (result.not_started || result.timed_out || result.exit != ExitStatus{} || result.out_too_large) {
-    return fail(reply, result);
+// A holder is made ready, the agent commits who it is together with the intent, and then it goes [K7].
+std::string Step::execute(const std::string& reply) const {
+  HolderJob job;
+  job.file = json::string_member(reply, "outcome_file").value_or("");
+  job.timeout_ms = arguments_.duration("--timeout").value_or(0);
+  job.unknown_at_timeout = effect_ == "non_idempotent" && !arguments_.has("--on-timeout");
+  job.keeps_output = arguments_.has("--try");
+  job.no_retry_on = no_retry_on_;
+  job.backoff_ms = arguments_.duration("--backoff").value_or(0);
+  job.command = arguments_.command;
+  job.environment = environment(reply);
+  job.input = input_;
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // holders of executions before
   }
-  json::Writer out;
-  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw("result", as_result(result.out));
-  return attempt_.post(operation(reply, "complete"), out.end_object().take());
+  auto started = HolderProcess::start(job);
+  if (const auto* failure = std::get_if<SpawnFailed>(&started)) return no_holder(reply, *failure);
+  auto& holder = std::get<HolderProcess>(started);
+  const std::string nonce = json::string_member(reply, "nonce").value_or("");
+  json::Writer who;
+  who.begin_object().member("nonce", nonce).member("pid", holder.key().pid);
+  who.member("pid_start", static_cast<std::int64_t>(holder.key().start));
+  (void)attempt_.post(operation(reply, "hold"), who.end_object().take());
+  holder.go();
+  return attempt_.post(operation(reply, "await"),
+                       json::Writer().begin_object().member("nonce", nonce).end_object().take());
 }
 
-std::string Step::post_fail(const std::string& reply, const std::string& error, bool may_retry, bool unknown) const {
-  json::Writer out;
-  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw("error", error);
-  out.member("retryable", may_retry).member("unknown", unknown);
-  return attempt_.post(operation(reply, "fail"), out.end_object().take());
-}
-
-// Reasons for which no command could ever start, as against those that pass (no memory, no descriptors: E8).
-bool is_not_found(int error) {
-  static constexpr int kNotFound[] = {ENOENT, EACCES, ENOEXEC, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, EPERM, E2BIG};
-  return std::find(std::begin(kNotFound), std::end(kNotFound), error) != std::end(kNotFound);
-}
-
-std::string last_line(std::string_view text) {
-  text = trim(text);
-  const auto line = text.substr(text.rfind('\n') + 1);
-  return std::string(line.substr(0, 512));
-}
-
-std::string Step::fail(const std::string& reply, const CommandResult& result) const {
-  const std::string& command = arguments_.command[0];
+std::string Step::no_holder(const std::string& reply, const SpawnFailed& why) const {
   json::Writer error;
-  error.begin_object();
-  if (result.not_started) {
-    const bool found = !is_not_found(result.not_started->error);
-    error.member("code", found ? "SpawnFailed" : "NotFound");
-    error.member("message",
-                 result.not_started->text + (found ? "" : " (a shell function is no command: put it in a file)"));
-    return post_fail(reply, error.end_object().take(), false, false);
-  }
-  const auto add_output = [&](std::string_view out) {
-    if (!out.empty()) error.member_raw("stdout", as_result(out));
-    if (!result.err_end.empty()) error.member_raw("stderr", as_result(result.err_end));
-  };
-  if (result.timed_out) {
-    error.member("code", "Timeout");
-    error.member("message", command + " took longer than " + format_duration(*arguments_.duration("--timeout")) +
-                                " and was ended with all its processes");
-    add_output(arguments_.has("--try") ? result.out : "");
-    const bool unknown = effect_ == "non_idempotent" && !arguments_.has("--on-timeout");
-    return post_fail(reply, error.end_object().take(), true, unknown);
-  }
-  if (result.exit == ExitStatus{}) {  // it did what it does, and said too much [E9]
-    error.member("code", "ResultTooLarge");
-    error.member("message", "stdout of " + command + " is over 1 MiB: write it to a file in the workspace");
-    add_output(result.out);
-    return post_fail(reply, error.end_object().take(), false, false);
-  }
-  const std::string said = last_line(result.err_end);
-  error.member("code", "CommandFailed");
-  error.member("message", command + " " + describe(result.exit) + (said.empty() ? "" : ": " + said));
-  if (!result.exit.signalled) error.member("exit_code", result.exit.code);
-  add_output(arguments_.has("--try") ? result.out : "");
-  return post_fail(reply, error.end_object().take(), result.exit.signalled || retryable(result.exit),
-                   result.exit.signalled);
+  error.begin_object().member("code", "SpawnFailed").member("message", why.text).end_object();
+  json::Writer out;
+  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw("error", error.text());
+  return attempt_.post(operation(reply, "fail"), out.member("retryable", false).end_object().take());
 }
 
 // Did the effect happen? 0: it ran, and stdout is its result; 100: it did not; all else: the probe cannot tell.
 std::string Step::ask_probe(const std::string& reply) {
   // It has as long as its step, 30 s at most: a probe that hangs must not hold the run for ever.
   const DurationMs most = std::min(arguments_.duration("--timeout").value_or(limits::kProbeMs), limits::kProbeMs);
-  const CommandRequest probe{{"/bin/sh", "-c", json::string_member(reply, "probe").value_or("exit 1")},
-                             environment(reply),
-                             std::nullopt,
-                             most};
+  const CommandRequest probe{
+      {"/bin/sh", "-c", json::string_member(reply, "probe").value_or("exit 1")}, environment(reply), false, most};
   const CommandResult result = run_command(probe, clock_);
   const auto absent = arguments_.number("--probe-absent", 255).value_or(kDidNotRun);
   const bool told = !result.not_started && !result.timed_out && !result.exit.signalled && !result.out_too_large;

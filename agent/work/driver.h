@@ -19,6 +19,9 @@ class Driver {
   [[nodiscard]] virtual int max_running(WorkflowId workflow) const = 0;
   // "held by pid 812 tar": who keeps a driven run from being suspended, for explain; empty: nobody. Any thread.
   [[nodiscard]] virtual std::string held_by(RunId) const { return {}; }
+  // E6: the end of the run is written (or its cancel); steps that execute still are let finish and recorded. Returns at
+  // a shutdown too.
+  virtual void let_finish(flow::Attempt&) {}
   virtual void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) = 0;
 };
 

@@ -241,7 +241,12 @@ void Executor::drive(const kernel::Claimed& claimed) {
     if (attempt->deadline_boot_ms() > 0 && due_bell_) due_bell_();  // the sweep learns when
     if (attempt->closing() == flow::Closing::ending || attempt->cancel_requested()) {
       // E6: the end is written, the code is not entered again.
-      end_run(*attempt, {}, native == native_.end() ? nullptr : native->second.workflow);
+      if (native == native_.end()) program_driver_->let_finish(*attempt);
+      if (attempt->closing() == flow::Closing::shutdown) {
+        attempt->hand_back(store_.now(), "", flow::Closing::finished);
+      } else {
+        end_run(*attempt, {}, native == native_.end() ? nullptr : native->second.workflow);
+      }
     } else if (attempt->closing() == flow::Closing::shutdown || attempt->closing() == flow::Closing::paused) {
       attempt->hand_back(store_.now(), "", flow::Closing::finished);  // K5, X5: it came too late to begin
     } else if (native == native_.end()) {

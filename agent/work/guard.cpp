@@ -81,14 +81,40 @@ GuardedProcess::~GuardedProcess() {
   reap_guard();
 }
 
-void GuardedProcess::tell(char byte) {
-  Lock lock(mutex_);
-  // A guard that is gone is told by the other pipe's end.
-  while (tells_.valid() && ::send(tells_.get(), &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+// A guard that is gone is told by the other pipe's end. One that does not read (it was stopped) has much room: nobody
+// waits for it.
+void GuardedProcess::tell(std::string_view text) {
+  while (tells_.valid() && ::send(tells_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+         errno == EINTR) {
   }
 }
 
-void GuardedProcess::go() { tell(protocol::kGo); }
+void GuardedProcess::go() {
+  Lock lock(mutex_);
+  tell(std::string_view(&protocol::kGo, 1));
+}
+
+namespace {
+std::string line_of(char what, const ProcessKey& holder) {
+  return std::string(1, what) + " " + std::to_string(holder.pid) + " " + std::to_string(holder.start) + "\n";
+}
+}  // namespace
+
+void GuardedProcess::spare(const ProcessKey& holder) {
+  Lock lock(mutex_);
+  spared_.push_back(holder);
+  tell(line_of(protocol::kSpare, holder));
+}
+
+void GuardedProcess::spare_not(const ProcessKey& holder) {
+  Lock lock(mutex_);
+  if (std::erase(spared_, holder) > 0) tell(line_of(protocol::kSpareNot, holder));
+}
+
+TreeScope GuardedProcess::scope() const {
+  Lock lock(mutex_);
+  return TreeScope{spawned_.key, mark_, spared_};
+}
 
 void GuardedProcess::end() {
   {

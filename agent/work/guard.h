@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -54,6 +55,10 @@ class GuardedProcess {
   void go();
   // Ends the whole tree with SIGKILL; may be called again (it wakes a guard that somebody stopped).
   void end();
+  // A holder that outlives the tree, and one that does not any more [K7]. A bell may call it: it never waits, and a
+  // guard that does not listen ends the holder with the rest.
+  void spare(const ProcessKey& holder);
+  void spare_not(const ProcessKey& holder);
   // Reads what has been reported, without waiting.
   const GuardReport& poll_reports();
   // The same, after waiting for something new, at most so long. True: something new was read.
@@ -62,19 +67,20 @@ class GuardedProcess {
   // For poll(2): readable when there is something to read.
   [[nodiscard]] int report_fd() const { return hears_.get(); }
   // What the tree is, for process_watch and for ending it by hand.
-  [[nodiscard]] TreeScope scope() const { return TreeScope{spawned_.key, mark_}; }
+  [[nodiscard]] TreeScope scope() const;
 
  private:
   GuardedProcess(Spawned spawned, AttemptMark mark, Fd tells, Fd hears);
-  void tell(char byte);
+  void tell(std::string_view text) REQUIRES(mutex_);
   void take_line(const std::string& line);
   void reap_guard();
 
   const Spawned spawned_;
   const AttemptMark mark_;
   const Fd hears_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Fd tells_ GUARDED_BY(mutex_);
+  std::vector<ProcessKey> spared_ GUARDED_BY(mutex_);
   GuardReport report_;
   std::string unread_;
   bool reaped_ = false;

@@ -30,15 +30,16 @@ void EventBell::clear() {
   if (::read(fd_.get(), &count, sizeof count) < 0) return;  // nothing to clear
 }
 
-ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Clock& clock, EventBell& bell,
-                               Graces graces, std::function<void(const std::string&)> held_by)
+ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Holders& holders, Clock& clock,
+                               EventBell& bell, Graces graces, std::function<void(const std::string&)> held_by)
     : attempt_(attempt),
       guard_(guard),
       clock_(clock),
       bell_(bell),
       graces_(graces),
       held_by_(std::move(held_by)),
-      watch_(guard.scope()) {}
+      watch_(guard.scope()),
+      steps_(attempt, holders) {}
 
 std::set<int> ProgramAttempt::waiting_pids() const {
   std::set<int> pids;
@@ -46,15 +47,6 @@ std::set<int> ProgramAttempt::waiting_pids() const {
     if (call.waiting && call.pid > 0) pids.insert(call.pid);
   }
   return pids;
-}
-
-// Steps whose verb still lives: their outcome is on its way.
-int ProgramAttempt::executing_alive() const {
-  int alive = 0;
-  for (const auto& call : attempt_.open_calls()) {
-    if (call.executing && (call.pid == 0 || read_process(call.pid))) ++alive;
-  }
-  return alive;
 }
 
 void ProgramAttempt::run() {
@@ -79,6 +71,10 @@ bool ProgramAttempt::step() {
   attempt_.refresh();
   const GuardReport& report = guard_.poll_reports();
   if (report.over() || report.start_error) return true;
+  if (!steps_.look()) {
+    crashed_ = true;
+    return true;
+  }
   if (report.exit && !exit_) exit_ = report.exit;
   const flow::Closing why = attempt_.closing();
   if (why != flow::Closing::open) return closing_down(why);
@@ -96,8 +92,12 @@ bool ProgramAttempt::program_ended() {
     return false;
   }
   // Now, while they live: the end of the tree takes the verbs with it.
-  if (!unfinished_) unfinished_ = !attempt_.open_calls().empty();
-  if (executing_alive() > 0) {
+  if (!unfinished_) {
+    const auto calls =
+        attempt_.open_calls();  // a step that goes on by itself, and that nobody has asked for, is no verb
+    unfinished_ = std::any_of(calls.begin(), calls.end(), [](const auto& c) { return !c.adopted || c.pid != 0; });
+  }
+  if (steps_.alive() > 0) {
     next_look_ = kLookMs;
     return false;
   }
@@ -107,7 +107,8 @@ bool ProgramAttempt::program_ended() {
 bool ProgramAttempt::closing_down(flow::Closing why) {
   if (why == flow::Closing::suspended || why == flow::Closing::lease_lost || why == flow::Closing::finished)
     return true;
-  if (executing_alive() == 0) return true;
+  if (steps_.alive() == 0) return true;
+  if (why == flow::Closing::shutdown && !steps_.without_holder()) return true;  // K5: holders go on
   next_look_ = kLookMs;
   if (why != flow::Closing::shutdown) return false;
   if (!told_at_) told_at_ = clock_.boot_ms();
@@ -116,18 +117,16 @@ bool ProgramAttempt::closing_down(flow::Closing why) {
 
 // V2: the commands of running steps get SIGTERM, SIGKILL after the grace, then the program SIGKILL.
 bool ProgramAttempt::cancelled() {
-  if (executing_alive() == 0) return true;
+  if (steps_.alive() == 0) return true;
   next_look_ = kLookMs;
   if (!told_at_) told_at_ = clock_.boot_ms();
   if (!term_sent_) {
-    for (const auto& call : attempt_.open_calls()) {
-      if (!call.executing || call.pid == 0) continue;
-      attempt_.will_signal(call.step);
-      for (const ProcessInfo& process : descendants(call.pid)) signal_process(process.key, SIGTERM);
-    }
+    steps_.terminate();
     term_sent_ = true;
   }
-  return clock_.boot_ms() - *told_at_ >= graces_.cancel;
+  if (clock_.boot_ms() - *told_at_ < graces_.cancel) return false;
+  steps_.end();
+  return true;
 }
 
 // V1: a verb that was killed has returned something that is no answer: the program must not go on with it.
@@ -177,7 +176,11 @@ void ProgramAttempt::wait() {
   if (fds[1].revents != 0) bell_.clear();
 }
 
+// But for the holders of steps that execute [K7].
 void ProgramAttempt::end_tree() {
+  for (const ProcessKey& holder : guard_.scope().spared) {
+    if (!steps_.executes_under(holder)) guard_.spare_not(holder);
+  }
   guard_.end();
   while (!guard_.poll_reports().over()) {
     if (!guard_.wait_report(std::chrono::milliseconds(1'000))) guard_.end();  // wakes a guard that somebody stopped

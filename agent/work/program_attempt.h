@@ -8,6 +8,7 @@
 #include "agent/base/fd.h"
 #include "agent/flow/attempt.h"
 #include "agent/work/guard.h"
+#include "agent/work/holder_watch.h"
 #include "agent/work/process_watch.h"
 
 namespace bide::work {
@@ -30,13 +31,15 @@ class ProgramAttempt {
     DurationMs cancel = limits::kCancelGraceMs;
     DurationMs shutdown = limits::kProgramShutdownMs;
   };
-  ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Clock& clock, EventBell& bell, Graces graces,
-                 std::function<void(const std::string&)> held_by);
+  ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Holders& holders, Clock& clock, EventBell& bell,
+                 Graces graces, std::function<void(const std::string&)> held_by);
 
   // Watches until the tree is to end (the program ended, suspension, cancel, shutdown, an end that was written), then
   // ends it and returns when nothing of it is left.
   void run();
   [[nodiscard]] const std::optional<ExitStatus>& exit() const { return exit_; }
+  // A holder of its own died without a word: as if the attempt had crashed.
+  [[nodiscard]] bool crashed() const { return crashed_; }
   // Verbs were open when the program exited.
   [[nodiscard]] bool unfinished() const { return unfinished_.value_or(false); }
   [[nodiscard]] std::optional<int> start_error() const { return guard_.report().start_error; }
@@ -52,7 +55,6 @@ class ProgramAttempt {
   void wait();
   void end_tree();
   [[nodiscard]] std::set<int> waiting_pids() const;
-  [[nodiscard]] int executing_alive() const;
 
   flow::Attempt& attempt_;
   GuardedProcess& guard_;
@@ -61,11 +63,13 @@ class ProgramAttempt {
   const Graces graces_;
   const std::function<void(const std::string&)> held_by_;
   ProcessWatch watch_;
+  HolderWatch steps_;
   std::optional<ExitStatus> exit_;
   std::optional<bool> unfinished_;
   std::optional<BootMs> told_at_;     // cancel or shutdown: graces run from here
   std::optional<BootMs> lost_since_;  // a verb vanished
   bool term_sent_ = false;
+  bool crashed_ = false;
   DurationMs next_look_ = -1;  // -1: nothing to look at before something rings
 };
 

@@ -61,6 +61,7 @@ class ProgramDriver::Running {
   std::optional<ExitStatus> exit;
   bool unfinished = false;
   std::optional<Environments::Use> shared;  // of its environment, as long as this attempt lasts
+  bool crashed = false;
 };
 
 // However the drive ends: a row that this process no longer watches is W7's.
@@ -68,21 +69,32 @@ struct ProgramDriver::Forget {
   ProgramDriver& driver;
   RunId run;
   ProcessId row;
+  bool left = true;  // processes may be: the sweep looks
   ~Forget() {
-    Lock lock(driver.mutex_);
-    driver.held_by_.erase(run);
-    driver.mine_.erase(row);
+    {
+      Lock lock(driver.mutex_);
+      driver.held_by_.erase(run);
+      driver.mine_.erase(row);
+      driver.driven_.erase(run);
+    }
+    if (left && driver.left_bell_) driver.left_bell_();
   }
 };
 
-ProgramDriver::ProgramDriver(db::Store& store, Random& random, Spawner& spawner, ProgramSettings settings,
-                             LayOut lay_out)
-    : store_(store), random_(random), spawner_(spawner), settings_(std::move(settings)), lay_out_(std::move(lay_out)) {}
+ProgramDriver::ProgramDriver(db::Store& store, Random& random, Spawner& spawner, Holders& holders,
+                             ProgramSettings settings, LayOut lay_out)
+    : store_(store),
+      random_(random),
+      spawner_(spawner),
+      holders_(holders),
+      settings_(std::move(settings)),
+      lay_out_(std::move(lay_out)) {}
 
 flow::AttemptOptions ProgramDriver::options(const kernel::VersionRow& version) const {
   flow::AttemptOptions options;
   options.style = flow::Style::program;
   options.secret = random_.uid();
+  options.outcomes = holders_.directory();
   options.allow_default_approved = json::bool_member(version.manifest, "allow_default_approved").value_or(false);
   options.deadline = json::int_member(version.manifest, "attempt_deadline_ms").value_or(0);
   if (const auto budget = json::member(version.manifest, "budget")) options.budget = kernel::parse_usage(*budget);
@@ -101,6 +113,8 @@ bool ProgramDriver::set_max_running(WorkflowId workflow, int limit) {
 }
 
 void ProgramDriver::set_stopped_bell(std::function<void()> bell) { stopped_bell_ = std::move(bell); }
+
+void ProgramDriver::set_left_bell(std::function<void()> bell) { left_bell_ = std::move(bell); }
 
 std::string ProgramDriver::held_by(RunId run) const {
   Lock lock(mutex_);
@@ -159,6 +173,7 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   try {
     fs::create_directories(running.workspace + "/tmp");
     fs::create_directories(settings_.directory + "/logs");
+    holders_.make_directory();
     write_whole(running.workspace + ".input.json", attempt->run().input);
     home = lay_out_(version);
   } catch (const std::exception& e) {  // a full workspace, no descriptors: faults of ours [E8]
@@ -192,23 +207,13 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
     if (id.valid()) {
       Lock lock(mutex_);
       mine_[id] = true;
+      driven_[run] = attempt->fence().epoch;
     }
     return id;
   });
-  attempt->set_bell([&bell = running.bell] { bell.ring(); });
   if (!running.row.valid()) attempt->close(flow::Closing::lease_lost);
-  const Forget forget{*this, run, running.row};
-  // K7: only after its row is committed does the guard exec the program.
-  if (running.row.valid()) running.guard->go();
-  ProgramAttempt watched(*attempt, *running.guard, store_.system_clock(), running.bell,
-                         {settings_.cancel_grace, settings_.shutdown_grace}, [this, run](const std::string& text) {
-                           Lock lock(mutex_);
-                           held_by_[run] = text;
-                         });
-  watched.run();
-  running.exit = watched.exit();
-  running.unfinished = watched.unfinished();
-  attempt->set_bell({});
+  Forget forget{*this, run, running.row};
+  watch(*attempt, running);
   conclude(*attempt, running);
   if (!running.row.valid()) return;
   store_.write([&](db::Tx& tx) {
@@ -217,6 +222,32 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
     kernel::mark_stopped(tx, running.row, code, tx.now());
   });
   if (stopped_bell_) stopped_bell_();
+  forget.left = store_.read([&](db::ReadTx& tx) { return !kernel::live_holders(tx, run).empty(); });
+}
+
+// Lets the program go, and watches its tree until nothing of it is left but holders.
+void ProgramDriver::watch(flow::Attempt& attempt, Running& running) {
+  const RunId run = attempt.run().id;
+  struct Silent {  // however it ends, a late bell finds nothing that is gone
+    flow::Attempt& attempt;
+    ~Silent() {
+      attempt.set_bell({});
+      attempt.set_held_bell({});
+    }
+  } silent{attempt};
+  attempt.set_bell([&bell = running.bell] { bell.ring(); });
+  attempt.set_held_bell([&guard = *running.guard](const ProcessKey& holder) { guard.spare(holder); });
+  // K7: only after its row is committed does the guard exec the program.
+  if (running.row.valid()) running.guard->go();
+  ProgramAttempt watched(attempt, *running.guard, holders_, store_.system_clock(), running.bell,
+                         {settings_.cancel_grace, settings_.shutdown_grace}, [this, run](const std::string& text) {
+                           Lock lock(mutex_);
+                           held_by_[run] = text;
+                         });
+  watched.run();
+  running.exit = watched.exit();
+  running.unfinished = watched.unfinished();
+  running.crashed = watched.crashed();
 }
 
 // The tree is gone: what becomes of the run.
@@ -252,7 +283,7 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
   }
   // What undoes is a process of ours: however it ended too early, it was a crash.
   const bool undo_died = attempt.undoing() && running.exit && running.exit->code != 0;
-  if (!running.exit || running.exit->signalled || undo_died) {
+  if (running.crashed || !running.exit || running.exit->signalled || undo_died) {
     // Killed by nobody of ours: like a crash [K6].
     const auto fence = attempt.fence();
     store_.write([&](db::Tx& tx) { (void)kernel::recover_run(tx, fence.run, fence.epoch, tx.now()); });
@@ -277,56 +308,6 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
     return;
   }
   (void)attempt.finish({attempt.result().value_or("null"), std::nullopt});
-}
-
-std::int64_t ProgramDriver::sweep_processes(TimeMs now) {
-  const auto rows =
-      store_.read([](db::ReadTx& tx) { return kernel::live_processes(tx, ProcessId(), limits::kSweepBudget); });
-  std::vector<ProcessId> stopped;
-  {
-    Lock lock(mutex_);
-    std::erase_if(first_seen_, [&](const auto& seen) {
-      return std::none_of(rows.begin(), rows.end(), [&](const auto& row) { return row.id == seen.first; });
-    });
-  }
-  const std::string boot = boot_id();
-  for (const kernel::ProcessRow& row : rows) {
-    TimeMs since = now;
-    {
-      Lock lock(mutex_);
-      if (mine_.contains(row.id)) continue;
-      since = first_seen_.try_emplace(row.id, now).first->second;
-    }
-    const ProcessKey key{static_cast<int>(row.pid), static_cast<std::uint64_t>(row.pid_start)};
-    const TreeScope scope{key, AttemptMark{settings_.socket, row.run.value, row.epoch}};
-    const bool same_boot = row.boot_id == boot;
-    // The guard knows its tree best: it has some time to end it, if it lives.
-    const bool leave = same_boot && is_alive(key) && now - since < limits::kGuardGraceMs;
-    if (leave) continue;
-    if (!same_boot || kill_with_root(scope)) stopped.push_back(row.id);
-  }
-  if (!stopped.empty()) {
-    store_.write([&](db::Tx& tx) {
-      for (const ProcessId id : stopped) kernel::mark_stopped(tx, id, std::nullopt, tx.now());
-    });
-    if (stopped_bell_) stopped_bell_();
-  }
-  if (!rows.empty()) {
-    const bool late = store_.read([&](db::ReadTx& tx) { return kernel::previous_alive_due(tx, store_.now()); });
-    if (late) store_.write([](db::Tx& tx) { kernel::mark_previous_alive(tx, tx.now()); });
-  }
-  return static_cast<std::int64_t>(stopped.size());
-}
-
-std::optional<DurationMs> ProgramDriver::look_again(TimeMs now) const {
-  Lock lock(mutex_);
-  std::optional<DurationMs> soonest;
-  for (const auto& [id, since] : first_seen_) {
-    // A guard whose agent died needs some milliseconds; one that is stopped may need a person.
-    const DurationMs wait = now - since < limits::kGuardSoonMs ? limits::kGuardLookMs : limits::kSweepIntervalMs;
-    soonest = soonest ? std::min(*soonest, wait) : wait;
-  }
-  return soonest;
 }
 
 }  // namespace bide::work

@@ -17,6 +17,7 @@
 #include "agent/work/driver.h"
 #include "agent/work/environments.h"
 #include "agent/work/guard.h"
+#include "agent/work/holders.h"
 #include "agent/work/process_watch.h"
 #include "agent/work/spawner.h"
 #include "db/store.h"
@@ -43,10 +44,12 @@ using LayOut = std::function<ProgramHome(const kernel::VersionRow& version)>;
 
 class ProgramDriver final : public Driver {
  public:
-  ProgramDriver(db::Store& store, Random& random, Spawner& spawner, ProgramSettings settings, LayOut lay_out);
+  ProgramDriver(db::Store& store, Random& random, Spawner& spawner, Holders& holders, ProgramSettings settings,
+                LayOut lay_out);
 
   flow::AttemptOptions options(const kernel::VersionRow& version) const override;
   int max_running(WorkflowId workflow) const override;
+  void let_finish(flow::Attempt& attempt) override;
   void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) override;
 
   // K1: of the newest version of each workflow; set when one is pinned. True: it was another one.
@@ -55,11 +58,14 @@ class ProgramDriver final : public Driver {
   void set_environments(Environments* environments) { environments_ = environments; }
   // Rung after a guard's row was marked stopped: its run may be claimed.
   void set_stopped_bell(std::function<void()> bell);
+  // Rung when an attempt has ended and holders of its run are left: the sweep's bell.
+  void set_left_bell(std::function<void()> bell);
   // "held by pid 812 tar": why an attempt is not suspended, for explain; empty: nobody holds it, or not driven here.
   [[nodiscard]] std::string held_by(RunId run) const override;
 
   // W7, K7: rows of processes that nobody of this agent drives. A guard has `guard_grace` to end its tree by itself;
-  // then it is ended with all below it. A sweep duty; returns how many were marked stopped.
+  // then it is ended with all below it but holders. A holder whose step is settled, or whose run has ended, is ended;
+  // of a dead one the file is taken; one of a started step goes on. A sweep duty; returns how many were marked stopped.
   std::int64_t sweep_processes(TimeMs now);
   // While rows are left that a later pass must look at: in how long.
   [[nodiscard]] std::optional<DurationMs> look_again(TimeMs now) const;
@@ -70,20 +76,27 @@ class ProgramDriver final : public Driver {
   [[nodiscard]] std::vector<std::string> environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
                                                      const ProgramHome& home, const std::string& workspace) const;
   [[nodiscard]] bool enter_environment(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
+  void watch(flow::Attempt& attempt, Running& running);
   void conclude(flow::Attempt& attempt, Running& running);
+  [[nodiscard]] bool sweep_guard(const kernel::ProcessRow& row, const std::vector<kernel::ProcessRow>& rows,
+                                 TimeMs since, TimeMs now) const;
+  [[nodiscard]] bool sweep_holder(const kernel::ProcessRow& row);
 
   db::Store& store_;
   Random& random_;
   Spawner& spawner_;
+  Holders& holders_;
   const ProgramSettings settings_;
   const LayOut lay_out_;
   std::function<void()> stopped_bell_;
   Environments* environments_ = nullptr;
+  std::function<void()> left_bell_;
 
   mutable Mutex mutex_;
   std::map<WorkflowId, int> max_running_ GUARDED_BY(mutex_);
   std::map<RunId, std::string> held_by_ GUARDED_BY(mutex_);
   std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);          // rows of guards that this process drives
+  std::map<RunId, std::int64_t> driven_ GUARDED_BY(mutex_);    // their runs, and the epoch
   std::map<ProcessId, TimeMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
 };
 

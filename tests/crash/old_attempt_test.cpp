@@ -16,18 +16,24 @@ using namespace std::chrono_literals;
 
 // A run whose agent was killed while its guard was stopped; another agent is there.
 struct Stopped : CrashBox {
-  explicit Stopped(const std::string& step) {
+  enum class Holder { none, killed };
+  explicit Stopped(const std::string& step, Holder how) {
     program("flow", step);
     run = start("flow");
     name = std::to_string(run);
     until_effects("half " + name, 1);
-    const std::string pid = sql("SELECT pid FROM processes WHERE status <> 'stopped' AND run_id = " + name);
+    const std::string pid = sql("SELECT pid FROM processes WHERE step_id IS NULL AND run_id = " + name);
     REQUIRE(!pid.empty());
     const auto found = read_process(std::stoi(pid));
     REQUIRE(found);
     guard = found->key;
     REQUIRE(signal_process(guard, SIGSTOP));
     kill_agent();
+    if (how == Holder::killed) {
+      const auto holder = read_process(std::stoi(sql("SELECT pid FROM processes WHERE step_id IS NOT NULL")));
+      REQUIRE(holder);
+      REQUIRE(signal_process(holder->key, SIGKILL));
+    }
     serve();
   }
   [[nodiscard]] std::string epoch() const { return sql("SELECT epoch FROM runs WHERE id = " + name); }
@@ -37,9 +43,32 @@ struct Stopped : CrashBox {
 };
 
 TEST_CASE("[K2] a verb of the attempt before hands in to the new agent: refused, kept as evidence, nothing changed") {
+  // A program that does its effect itself, over HTTP: no holder has it.
   Stopped box(
-      "bide step pay -- sh -c 'effect half; until [ -e \"$OUT/go\" ]; do sleep 0.02; done; effect whole; echo late'\n"
-      "bide step after -- effect after\n");
+      "cat >ask.py <<'PY'\n"
+      "import http.client, json, os, socket, time\n"
+      "class Agent(http.client.HTTPConnection):\n"
+      "    def connect(self):\n"
+      "        self.sock = socket.socket(socket.AF_UNIX)\n"
+      "        self.sock.connect(os.environ['BIDE_AGENT'])\n"
+      "def ask(path, body):\n"
+      "    agent = Agent('localhost')\n"
+      "    agent.request('POST', '/v1/runs/%s/attempt/%s' % (os.environ['BIDE_RUN'], path), json.dumps(body),\n"
+      "                  {'Authorization': 'Bearer ' + os.environ['BIDE_ATTEMPT'], 'Content-Type': "
+      "'application/json'})\n"
+      "    return json.loads(agent.getresponse().read())\n"
+      "step = ask('steps', {'name': 'pay', 'verb': 'one'})\n"
+      "if step['state'] == 'execute':\n"
+      "    os.system('effect half')\n"
+      "    while not os.path.exists(os.environ['OUT'] + '/go'): time.sleep(0.02)\n"
+      "    os.system('effect whole')\n"
+      "    while True:\n"
+      "        try: ask('steps/1/complete', {'nonce': step['nonce'], 'result': 'late\\n'}); break\n"
+      "        except OSError: time.sleep(0.02)\n"
+      "    time.sleep(300)\n"
+      "PY\n"
+      "python3 ask.py\nbide step after -- effect after\n",
+      Stopped::Holder::none);
   box.touch("go");
   box.until_effects("whole " + box.name, 1);
   eventually([&] { return box.events(box.run, "step.late_outcome") == 1; },
@@ -76,11 +105,13 @@ TEST_CASE("[K2] a verb of the attempt before hands in to the new agent: refused,
 }
 
 TEST_CASE(
-    "[N89] the guard stopped, the agent killed: no probe and no attempt before all is gone, and explain says who") {
+    "[N89] the guard stopped, agent and holder killed: no probe and no attempt before all is gone, and explain says "
+    "who") {
   Stopped box(
       "bide step install --probe '"
       "kill -0 \"$(cat \"$OUT/pid\")\" 2>/dev/null && effect alive; effect probe; touch \"$OUT/go\"; exit 100' -- "
-      "sh -c 'echo $$ >\"$OUT/pid\"; effect half; until [ -e \"$OUT/go\" ]; do sleep 0.02; done; effect whole'\n");
+      "sh -c 'echo $$ >\"$OUT/pid\"; effect half; until [ -e \"$OUT/go\" ]; do sleep 0.02; done; effect whole'\n",
+      Stopped::Holder::killed);
   const std::string explain = "/v1/runs/" + box.name + "/explain";
   eventually(
       [&] {

@@ -60,6 +60,8 @@ const std::vector<Picker>& pickers() {
       {"lapse_due", [](KernelFixture&, db::Tx& tx) { (void)lapse_due(tx, tx.now()); }},
       {"relay_due", [](KernelFixture&, db::Tx& tx) { (void)relay_due(tx, tx.now()); }},
       {"live_processes", [](KernelFixture&, db::Tx& tx) { (void)live_processes(tx, ProcessId(7), 100); }},
+      {"live_holders", [](KernelFixture&, db::Tx& tx) { (void)live_holders(tx, RunId(7)); }},
+      {"retire_holders", [](KernelFixture&, db::Tx& tx) { retire_holders(tx, RunId(7)); }},
       {"mark_previous_alive", [](KernelFixture&, db::Tx& tx) { (void)mark_previous_alive(tx, tx.now()); }},
       {"inbox",
        [](KernelFixture&, db::Tx& tx) {

@@ -30,11 +30,12 @@ Box::Box(std::string executable, std::string workflows)
 
 Box::~Box() {
   agent_.reset();
-  // Guards end what is theirs when the agent is gone; a test that failed may have left more.
-  const bool gone = holds_within(10s, [&] { return left().empty(); });
-  if (!gone) {
-    for (const std::string& who : left()) ::kill(std::stoi(who), SIGKILL);
-  }
+  // Guards end what is theirs when the agent is gone; holders do not, and a test that failed may have left more.
+  (void)holds_within(10s, [&] {
+    const auto found = left();
+    for (const std::string& pid : found) ::kill(std::stoi(pid), SIGKILL);
+    return found.empty();
+  });
 }
 
 void Box::executable_file(const std::string& path, const std::string& content) const {
@@ -66,6 +67,16 @@ void Box::serve() {
 }
 
 void Box::kill_agent() { agent_->kill(); }
+
+void Box::kill_all() {
+  kill_agent();
+  eventually(
+      [&] {
+        for (const std::string& pid : left()) ::kill(std::stoi(pid), SIGKILL);
+        return left().empty();
+      },
+      "nothing of an attempt is left after SIGKILL");
+}
 
 void Box::stop_agent() {
   agent_->signal(SIGTERM);

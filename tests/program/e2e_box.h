@@ -31,6 +31,7 @@ class Box {
 
   void serve();       // returns when it answers
   void kill_agent();  // SIGKILL
+  void kill_all();    // … to whatever of an attempt lives, holders too
   void stop_agent();  // SIGTERM, and its clean end
   void restart() {
     kill_agent();

@@ -20,8 +20,7 @@ TEST_CASE("[N110] e2e: a probe that exits with 1 asks a person, 100 runs the ste
   const std::string hundred = box.start("doubt100");
   eventually([&] { return box.lines("paid0") == 1 && box.lines("paid1") == 1 && box.lines("paid100") == 1; },
              "all three effects have begun");
-  box.kill_agent();
-  box.nothing_left();
+  box.kill_all();
   box.touch("go");
   box.serve();
   CHECK(box.comes_to(zero, "completed")["result"] == Json{{"got", "known"}});
@@ -105,8 +104,7 @@ TEST_CASE("[N27] e2e: a probe that hangs cannot tell: it is ended, and a person 
           "pay $OUT)\nbide result got=\"$r\"\n");
   const std::string run = box.start("doubt");
   eventually([&] { return box.lines("paid") == 1; }, "the effect has begun");
-  box.kill_agent();
-  box.nothing_left();
+  box.kill_all();
   box.serve();
   const std::string question = box.wait_of(run, "reconcile");
   box.suspended(run);  // and nothing that the probe started is left

@@ -1,5 +1,6 @@
 #include "tests/program/fake_agent.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -14,6 +15,7 @@ namespace bide::test {
 namespace {
 
 const std::string kPrefix = "/v1/runs/7/attempt/";
+const std::string kOutcomes = "/v1/outcomes/";
 
 std::string header(const std::string& head, const std::string& name) {
   const auto at = head.find("\r\n" + name + ": ");
@@ -102,13 +104,20 @@ void FakeAgent::serve(int connection) {
   request.method = head.substr(0, head.find(' '));
   const auto path_at = request.method.size() + 1;
   const std::string path = head.substr(path_at, head.find(' ', path_at) - path_at);
-  request.operation = path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : "not ours: " + path;
+  request.operation = path.starts_with(kPrefix)     ? path.substr(kPrefix.size())
+                      : path.starts_with(kOutcomes) ? path.substr(4)
+                                                    : "not ours: " + path;
   request.token = header(head, "Authorization");
   if (!text.empty()) request.body = nlohmann::json::parse(text);
   std::optional<AgentAnswer> answer;
   {
     const std::lock_guard lock(mutex_);
     requests_.push_back(request);
+    answer = handler_(request);
+  }
+  while (answer && answer->status == kLater && !stopping_) {
+    ::poll(nullptr, 0, 2);
+    const std::lock_guard lock(mutex_);
     answer = handler_(request);
   }
   if (!answer) {  // stays open until either side ends it
@@ -156,16 +165,45 @@ Command FakeAgent::script(const std::string& text) const {
 
 AgentAnswer FakeJournal::execute(int id, const char* state) {
   const int n = ++executions_;
+  Entry& entry = entries_.at(id);
+  entry.nonce = "n" + std::to_string(n);
+  entry.outcome.reset();
   return {200,
           {{"state", state},
            {"step", id},
-           {"nonce", "n" + std::to_string(n)},
+           {"nonce", entry.nonce},
            {"execution", n},
+           {"outcome_file", folder + "/" + entry.nonce},
            {"idempotency_key", "key-" + std::to_string(id)}}};
 }
 
 AgentAnswer FakeJournal::settled(const std::string& name) {
   return {200, {{"state", "settled"}, {"result", results.at(name)}}};
+}
+
+std::optional<AgentAnswer> FakeJournal::of_step(int id, const AgentRequest& request) {
+  const auto& body = request.body;
+  if (request.operation.ends_with("/hold")) return AgentAnswer{200, {{"state", "execute"}}};
+  if (request.operation.ends_with("/await")) return awaited(id);
+  if (body.value("verdict", "") == "ran") {
+    results[entries_.at(id).name] = body.at("result");
+    return settled(entries_.at(id).name);
+  }
+  if (body.value("verdict", "") == "did_not_run") return execute(id, "hold");
+  return std::nullopt;
+}
+
+std::optional<AgentAnswer> FakeJournal::awaited(int id) {
+  Entry& entry = entries_.at(id);
+  if (!entry.outcome) return AgentAnswer{FakeAgent::kLater, {}};
+  if (entry.outcome->contains("result")) {
+    results[entry.name] = entry.outcome->at("result");
+    return settled(entry.name);
+  }
+  if (entry.outcome->at("unknown") == true || entry.outcome->at("begun") == false) return std::nullopt;
+  if (entry.outcome->at("retryable") == true && entry.left-- > 0) return execute(id, "hold");
+  if (entry.begun.at("try") == false) return std::nullopt;
+  return AgentAnswer{200, {{"state", "failed"}, {"error", entry.outcome->at("error")}}};
 }
 
 std::optional<AgentAnswer> FakeJournal::operator()(const AgentRequest& request) {
@@ -180,20 +218,14 @@ std::optional<AgentAnswer> FakeJournal::operator()(const AgentRequest& request) 
       answer.body["probe"] = probe->second;
       return answer;
     }
-    return execute(id, "execute");
+    return execute(id, "hold");
   }
-  if (request.operation.starts_with("steps/")) {
-    const int id = std::stoi(request.operation.substr(6));
-    Entry& entry = entries_.at(id);
-    if (request.operation.ends_with("/complete") || body.value("verdict", "") == "ran") {
-      results[entry.name] = body.at("result");
-      return settled(entry.name);
+  if (request.operation.starts_with("steps/")) return of_step(std::stoi(request.operation.substr(6)), request);
+  if (request.operation.starts_with("outcomes/")) {
+    for (auto& [id, entry] : entries_) {
+      if (request.operation == "outcomes/" + entry.nonce) entry.outcome = body;
     }
-    if (body.value("verdict", "") == "did_not_run") return execute(id, "execute");
-    if (body.contains("verdict") || body.at("unknown") == true) return std::nullopt;
-    if (body.at("retryable") == true && entry.left-- > 0) return execute(id, "execute");
-    if (entry.begun.at("try") == false) return std::nullopt;
-    return AgentAnswer{200, {{"state", "failed"}, {"error", body.at("error")}}};
+    return AgentAnswer{200, {{"state", "recorded"}}};
   }
   if (request.operation == "waits") {
     const auto found = answers.find(body.at("name").get<std::string>());

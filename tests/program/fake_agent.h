@@ -21,7 +21,7 @@ namespace bide::test {
 
 struct AgentRequest {
   std::string method;
-  std::string operation;  // the path below /v1/runs/7/attempt/
+  std::string operation;  // the path below /v1/runs/7/attempt/, or "outcomes/NONCE"
   std::string token;
   nlohmann::json body;
 };
@@ -32,7 +32,9 @@ struct AgentAnswer {
 
 class FakeAgent {
  public:
-  // nullopt: the request stays open until the agent stops. A status of 0 closes the connection without an answer.
+  // nullopt: the request stays open until the agent stops. A status of 0 closes the connection without an answer, one
+  // of kLater asks the function again in a moment.
+  static constexpr int kLater = -1;
   using Handler = std::function<std::optional<AgentAnswer>(const AgentRequest&)>;
 
   explicit FakeAgent(Handler handler);
@@ -66,12 +68,13 @@ class FakeAgent {
   std::vector<std::thread> serving_;
 };
 
-// A journal of one attempt in memory, enough for verbs: steps run once, retries as asked, and what fails without
-// --try stays open, as do `end` and what is not answered in `answers` (by the wait's name).
+// A journal of one attempt in memory, enough for verbs: steps run once under their holders, retries as asked, and what
+// fails without --try stays open, as do `end` and what is not answered in `answers` (by the wait's name).
 struct FakeJournal {
   std::map<std::string, nlohmann::json> results;  // settled steps by name/key
   std::map<std::string, nlohmann::json> answers;  // {"outcome":…,"result":…}
   std::map<std::string, std::string> probes;      // name of a step in doubt → its probe is asked at the next begin
+  std::string folder;                             // for the files of holders
   std::optional<AgentAnswer> operator()(const AgentRequest& request);
 
  private:
@@ -79,8 +82,12 @@ struct FakeJournal {
     std::string name;
     nlohmann::json begun;
     int left = 0;
+    std::string nonce;                      // of the present execution
+    std::optional<nlohmann::json> outcome;  // of it, as its holder handed it in
   };
   AgentAnswer execute(int id, const char* state);
+  std::optional<AgentAnswer> of_step(int id, const AgentRequest& request);
+  std::optional<AgentAnswer> awaited(int id);
   AgentAnswer settled(const std::string& name);
   std::map<int, Entry> entries_;
   int executions_ = 0;

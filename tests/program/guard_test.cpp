@@ -110,6 +110,40 @@ TEST_CASE("What cannot be started is an errno, not an exit") {
   CHECK(attempt.guard->report().gone);
 }
 
+// The pid of the process of that name which the script wrote down.
+ProcessKey told_by(const Attempt& attempt, const std::string& file) {
+  eventually([&] { return !test::read_file(attempt.dir / file).empty(); }, "the pid is written");
+  const auto found = read_process(std::stoi(test::read_file(attempt.dir / file)));
+  REQUIRE(found);
+  return found->key;
+}
+
+TEST_CASE("[K7] a holder that is spared outlives the tree with all below it, one that is not any more does not") {
+  Attempt attempt(
+      "setsid sh -c 'echo $$ >holder.tmp; mv holder.tmp holder; sleep 310.TAG & sleep 311.TAG; true' & "
+      "setsid sh -c 'echo $$ >other.tmp; mv other.tmp other; sleep 312.TAG; true' & " +
+      kEscapes + "sleep 313.TAG");
+  attempt.guard->go();
+  const ProcessKey holder = told_by(attempt, "holder");
+  const ProcessKey other = told_by(attempt, "other");
+  attempt.guard->spare(holder);
+  attempt.guard->spare(other);
+  attempt.guard->spare_not(other);
+  CHECK(attempt.guard->scope().spared == std::vector<ProcessKey>{holder});
+  attempt.wait_for_marked(8);
+  SECTION("told to end") {
+    attempt.guard->end();
+    attempt.wait_until_over();
+    CHECK(attempt.guard->report().gone);
+  }
+  SECTION("the agent is gone") { attempt.guard.reset(); }
+  attempt.wait_for_marked(2);
+  CHECK(is_alive(holder));
+  CHECK_FALSE(is_alive(other));
+  while (!kill_with_root({holder, {}})) {
+  }
+}
+
 TEST_CASE("A guard that cannot be spawned is a value [E8]") {
   SystemSpawner spawner;
   auto outcome = GuardedProcess::start(spawner, {.guard_executable = "/nonexistent/bide", .argv = {"/bin/true"}});

@@ -33,10 +33,13 @@ TEST_CASE("A step prints exactly what is recorded, after it is, and does not run
   CHECK(body.at("request") == json{{"argv", {"sh", "-c", "echo run >>ran; printf \"a\\nb\""}}});
   CHECK(body.at("retries") == 0);
   CHECK(body.at("try") == false);
+  CHECK(body.at("holder") == true);
   CHECK_FALSE(body.contains("timeout_ms"));
-  const auto done = world.agent.requests("steps/1/complete");
+  const auto done = world.agent.requests("outcomes/n1");
   REQUIRE(done.size() == 1);
-  CHECK(done[0].body == json{{"nonce", "n1"}, {"result", "a\nb"}});
+  CHECK(done[0].token == "Bearer bst_7_3_1_n1");
+  CHECK(done[0].body == json{{"result", "a\nb"}, {"left", false}});
+  eventually([&] { return !world.exists("n1"); }, "what is acknowledged is kept no longer");
 }
 
 TEST_CASE("The flags of a step arrive as the protocol names them") {
@@ -79,7 +82,7 @@ TEST_CASE("Bytes that are no text are the same bytes at replay") {
   World world;
   const std::string script = "bide step bytes -- printf '\\377\\000\\001x' | od -An -tx1";
   CHECK(world.run(script).out == " ff 00 01 78\n");
-  CHECK(world.agent.requests("steps/1/complete").at(0).body.at("result") == json{{"base64", "/wABeA=="}});
+  CHECK(world.agent.requests("outcomes/n1").at(0).body.at("result") == json{{"base64", "/wABeA=="}});
   CHECK(world.run(script).out == " ff 00 01 78\n");
   CHECK(world.run("bide step nul -- printf 'a\\000b' | od -An -tx1").out == " 61 00 62\n");
 }
@@ -99,7 +102,7 @@ TEST_CASE("Output over the limit is a failure that keeps its first bytes, and th
   const auto done =
       world.run("bide step big --try -- sh -c 'head -c 1048577 /dev/zero | tr \"\\\\0\" a; touch finished'; echo $?");
   CHECK(world.exists("finished"));
-  const json body = world.agent.requests("steps/1/fail").at(0).body;
+  const json body = world.agent.requests("outcomes/n1").at(0).body;
   CHECK(body.at("error").at("code") == "ResultTooLarge");
   CHECK(body.at("error").at("stdout").get<std::string>().size() == limits::kKeptOfTooLarge);
   CHECK(body.at("retryable") == false);
@@ -115,16 +118,16 @@ TEST_CASE("A failed command: its code with --try, its last lines in the error, r
       "\"[$?]\"");
   CHECK(done.out == "out\n[3]\n");
   CHECK(done.err.find("last") != std::string::npos);
-  const auto failed = world.agent.requests("steps/1/fail");
-  REQUIRE(failed.size() == 3);
-  CHECK(failed[0].body.at("nonce") == "n1");
-  CHECK(failed[2].body.at("nonce") == "n3");
-  CHECK(failed[2].body.at("error") == json{{"code", "CommandFailed"},
+  CHECK(world.agent.requests("outcomes/n1").size() == 1);
+  CHECK(world.agent.requests("outcomes/n2").size() == 1);
+  const auto failed = world.agent.requests("outcomes/n3");
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].body.at("error") == json{{"code", "CommandFailed"},
                                            {"message", "sh exited with 3: last"},
                                            {"exit_code", 3},
                                            {"stdout", "out\n"},
                                            {"stderr", "first\nlast\n"}});
-  CHECK(failed[2].body.at("retryable") == true);
+  CHECK(failed[0].body.at("retryable") == true);
 }
 
 TEST_CASE("What another try would only repeat is not retried") {
@@ -132,7 +135,7 @@ TEST_CASE("What another try would only repeat is not retried") {
   const int code = GENERATE(126, 127, 64, 78, 9);
   (void)world.run("bide step f --effect pure --retries 5 --no-retry-on 9,10 --try -- sh -c 'exit " +
                   std::to_string(code) + "'");
-  const auto failed = world.agent.requests("steps/1/fail");
+  const auto failed = world.agent.requests("outcomes/n1");
   REQUIRE(failed.size() == 1);
   CHECK(failed[0].body.at("retryable") == false);
 }
@@ -141,7 +144,7 @@ TEST_CASE("A command that is not there is no outcome") {
   World world;
   const std::string command = GENERATE("/nonexistent/x", "no-such-command-at-all", "./plain");
   write_file(world.agent.dir() / "plain", "echo\n");
-  const json body = world.ends_with("bide step f -- " + command + " || touch after", "steps/1/fail");
+  const json body = world.ends_with("bide step f -- " + command + " || touch after", "outcomes/n1");
   CHECK(body.at("error").at("code") == "NotFound");
   CHECK(body.at("error").at("message").get<std::string>().find(command) != std::string::npos);
   CHECK_FALSE(world.exists("after"));
@@ -158,7 +161,7 @@ TEST_CASE("[N123] a command that a signal ends has no outcome, whatever its effe
       GENERATE(table<std::string, std::string>({{"pure", "KILL"}, {"idempotent", "SEGV"}, {"non_idempotent", "KILL"}}));
   const json body = world.ends_with(
       "bide step f --effect " + effect + " --retries 3 -- sh -c 'kill -" + signal + " $$' || touch after",
-      "steps/1/fail");
+      "outcomes/n1");
   CHECK(body.at("unknown") == true);
   CHECK(body.at("retryable") == true);  // a failed attempt of a pure or idempotent step, retries count [E2]
   CHECK(body.at("error").at("code") == "CommandFailed");
@@ -177,9 +180,9 @@ TEST_CASE("[N124] a timeout ends the command and all that it started, daemons to
   Process process(world.agent.script(
       "bide step f --effect " + effect + " " + flag + " --timeout 300ms --try -- sh -c 'echo part; sleep 30." + tag +
       " & setsid sleep 31." + tag + " & ( ( setsid sleep 32." + tag + " & ) & ); touch up; wait'; echo \"[$?]\""));
-  eventually([&] { return !world.agent.requests("steps/1/fail").empty(); }, "the timeout is reported");
+  eventually([&] { return !world.agent.requests("outcomes/n1").empty(); }, "the timeout is reported");
   CHECK(running_with(tag).empty());
-  const json body = world.agent.requests("steps/1/fail").at(0).body;
+  const json body = world.agent.requests("outcomes/n1").at(0).body;
   CHECK(body.at("error").at("code") == "Timeout");
   CHECK(body.at("unknown") == unknown);
   if (!unknown) {

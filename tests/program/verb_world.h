@@ -15,6 +15,8 @@ struct World {
   FakeJournal journal;
   FakeAgent agent{[this](const AgentRequest& request) { return journal(request); }};
 
+  World() { journal.folder = agent.dir().str(); }
+
   Finished run(const std::string& text) { return test::run(agent.script(text), std::chrono::seconds(15)); }
   // Runs a script of which nothing may come after the verb in it: it is over when the agent was told the end.
   nlohmann::json ends_with(const std::string& text, const char* operation = "end") {

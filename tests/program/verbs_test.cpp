@@ -210,15 +210,16 @@ TEST_CASE("What passes by itself is tried again, an outcome too") {
       static constexpr int kStatus[] = {503, 0, 507, 429};
       return AgentAnswer{kStatus[refused++], {{"code", "storage_full"}}};
     }
-    if (request.operation == "steps/1/complete" && refused++ == 4) return AgentAnswer{0, {}};
+    if (request.operation == "outcomes/n1" && refused++ == 4) return AgentAnswer{0, {}};
     return journal(request);
   });
+  journal.folder = agent.dir().str();
   const auto done = test::run(agent.script("bide step a -- sh -c 'echo x | tee -a ran'"));
   CHECK(done.out == "x\n");
   CHECK(done.err.empty());
   CHECK(read_file(agent.dir() / "ran") == "x\n");
   CHECK(agent.requests("steps").size() == 5);
-  CHECK(agent.requests("steps/1/complete").size() == 2);
+  CHECK(agent.requests("outcomes/n1").size() == 2);
 }
 
 TEST_CASE("A refusal ends the run with its code, a lost lease keeps silent, and neither returns") {

@@ -1,0 +1,76 @@
+#include "agent/work/holder_watch.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace bide::work {
+namespace {
+
+constexpr int kEndLookMs = 10;  // between two passes over what is being ended
+constexpr int kEndLooks = 500;  // then it is not ours to kill: the sweep goes on looking [W7]
+
+}  // namespace
+
+Holder HolderWatch::holder_of(const flow::Attempt::OpenCall& call) const {
+  return Holder{attempt_.run().id, call.step, call.nonce, call.holder};
+}
+
+bool HolderWatch::look() {
+  for (const auto& call : attempt_.open_calls()) {
+    if (!call.executing || call.holder.pid == 0 || is_alive(call.holder)) continue;
+    // It hands in before it ends: asked again now that it is dead, or what it left behind would be ended for nothing.
+    if (!attempt_.executes(call.step, call.nonce)) continue;
+    switch (holders_.look(holder_of(call))) {
+      case Holders::Found::alive:
+      case Holders::Found::lingers: break;
+      case Holders::Found::handed_in: attempt_.ring(); break;
+      case Holders::Found::gone:
+        if (!call.adopted) return false;
+        attempt_.holder_gone(call.step, call.nonce);
+        break;
+    }
+  }
+  return true;
+}
+
+int HolderWatch::alive() const {
+  const auto calls = attempt_.open_calls();
+  return static_cast<int>(std::count_if(calls.begin(), calls.end(), [](const auto& call) {
+    if (!call.executing) return false;
+    if (call.holder.pid != 0) return is_alive(call.holder);
+    return call.pid == 0 || read_process(call.pid).has_value();
+  }));
+}
+
+bool HolderWatch::without_holder() const {
+  const auto calls = attempt_.open_calls();
+  return std::any_of(calls.begin(), calls.end(),
+                     [](const auto& call) { return call.executing && call.holder.pid == 0; });
+}
+
+void HolderWatch::terminate() {
+  for (const auto& call : attempt_.open_calls()) {
+    const int root = call.holder.pid != 0 ? call.holder.pid : call.pid;
+    if (!call.executing || root == 0) continue;
+    attempt_.will_signal(call.step);
+    for (const ProcessInfo& process : descendants(root)) signal_process(process.key, SIGTERM);
+  }
+}
+
+void HolderWatch::end() {
+  for (const auto& call : attempt_.open_calls()) {
+    if (!call.executing || call.holder.pid == 0) continue;
+    const Holder holder = holder_of(call);
+    for (int look = 0; !holders_.end(holder) && look < kEndLooks; ++look) ::poll(nullptr, 0, kEndLookMs);
+  }
+}
+
+bool HolderWatch::executes_under(const ProcessKey& holder) const {
+  const auto calls = attempt_.open_calls();
+  return std::any_of(calls.begin(), calls.end(),
+                     [&](const auto& call) { return call.executing && call.holder == holder; });
+}
+
+}  // namespace bide::work
