@@ -224,9 +224,9 @@ Response fail(Ports& ports, Request& request) {
 
 // The holder of an offered execution is ready [K7]. The answer says that it may go.
 Response hold(Ports& ports, Request& request) {
-  const auto read = read_handed(
-      ports, request,
-      {{"nonce", Kind::string, true}, {"pid", Kind::integer, true}, {"pid_start", Kind::integer, true}});
+  const auto read =
+      read_handed(ports, request,
+                  {{"nonce", Kind::string, true}, {"pid", Kind::integer, true}, {"pid_start", Kind::integer, true}});
   if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
   const auto& handed = std::get<Handed>(read);
   const ProcessKey holder{static_cast<int>(json::int_member(request.body, "pid").value_or(0)),
@@ -241,9 +241,8 @@ Response await(Ports& ports, Request& request) {
   const auto read = read_handed(ports, request, {{"nonce", Kind::string, true}});
   if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
   const auto& handed = std::get<Handed>(read);
-  return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
-    return handed.attempt->await(handed.step, handed.nonce, caller);
-  });
+  return asked(*handed.attempt, request,
+               [&](const flow::Caller& caller) { return handed.attempt->await(handed.step, handed.nonce, caller); });
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ Response hand_in(Ports& ports, Request& request) {
 }  // namespace
 
 void add_holder_routes(Router& router, Ports& ports) {
-  router.verb("POST", "/v1/outcomes/{nonce}", [&ports](Request& request) { return hand_in(ports, request); });
+  // Apart from the verbs that wait for it: those may be as many as there are threads for them.
+  router.verb(
+      "POST", "/v1/outcomes/{nonce}", [&ports](Request& request) { return hand_in(ports, request); }, Lane::shorts);
 }
 
 }  // namespace bide::web

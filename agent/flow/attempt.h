@@ -257,10 +257,11 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] kernel::StepIntent intent_of(const Entry& entry) const;
   [[nodiscard]] Replayed replayed() const;
   // Runs a job of the store without the lock; waits and tries again while the disk is full or the file is locked [C4].
+  // Not `patient`: throws then. A holder tries again by itself, and must not hold one of the few threads for it.
   // The lock is given up meanwhile; may return before anything changed.
   void wait_for_change(Guard& guard, DurationMs longest = 60'000);
   template <class Job>
-  auto persist(Guard& guard, Job job, db::Purpose purpose = db::Purpose::normal);
+  auto persist(Guard& guard, Job job, db::Purpose purpose = db::Purpose::normal, bool patient = true);
 
   // Constant after construction.
   db::Store& store_;

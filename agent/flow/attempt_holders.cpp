@@ -111,12 +111,13 @@ bool Attempt::take_result(Guard& guard, Entry& entry, const kernel::HeldOutcome&
   const kernel::Completion done{intent_of(entry), entry.row.id, *outcome.result, std::nullopt};
   std::optional<kernel::RecordOutcome> recorded;
   try {
-    recorded = persist(guard, [&, nonce = *entry.row.nonce](db::Tx& tx) -> std::optional<kernel::RecordOutcome> {
+    const auto job = [&, nonce = *entry.row.nonce](db::Tx& tx) -> std::optional<kernel::RecordOutcome> {
       if (!kernel::holds(tx, fence_)) return std::nullopt;
       auto written = kernel::complete_step(tx, fence_, done, tx.now());
       kernel::mark_handed_in(tx, nonce, outcome, tx.now());
       return written;
-    });
+    };
+    recorded = persist(guard, job, db::Purpose::normal, false);
   } catch (const CorruptData&) {  // the file refuses the entry: its effect has happened all the same [J1]
     stop_executing(entry);
     persist(guard, [&](db::Tx& tx) {
@@ -139,11 +140,12 @@ bool Attempt::take_failure(Guard& guard, Entry& entry, const kernel::HeldOutcome
   const bool no_failure = entry.row.effect == kernel::Effect::non_idempotent || closing_ == Closing::shutdown;
   if (!unknown || !outcome.begun || !no_failure) return write_failure(guard, entry, report, &outcome);
   // E7: no outcome, as after a crash.
-  const bool held = persist(guard, [&, nonce = *entry.row.nonce](db::Tx& tx) {
+  const auto job = [&, nonce = *entry.row.nonce](db::Tx& tx) {
     if (!kernel::holds(tx, fence_)) return false;
     kernel::mark_handed_in(tx, nonce, outcome, tx.now());
     return true;
-  });
+  };
+  const bool held = persist(guard, job, db::Purpose::normal, false);
   stop_executing(entry);
   return held;
 }

@@ -10,7 +10,7 @@
 namespace bide::flow {
 
 template <class Job>
-auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
+auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose, bool patient) {
   guard.unlock();
   struct Relock {
     Guard& guard;
@@ -21,9 +21,9 @@ auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose) {
     try {
       return store_.write(job, purpose);
     } catch (const StorageFull&) {
-      if (closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
+      if (!patient || closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
     } catch (const StorageBusy&) {
-      if (closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
+      if (!patient || closing() == Closing::shutdown || closing() == Closing::lease_lost) throw;
     }
     Guard waiting(mutex_);
     wait_for_change(waiting, limits::kDiskProbeMs);

@@ -396,14 +396,14 @@ bool Attempt::write_failure(Guard& guard, Entry& entry, const FailureReport& rep
   const bool again = !begun || ended_by_us || (curable && failures <= entry.ask.retries);
   const bool at_once = !begun || BIDE_PLANTED(backoff_ignored);
   if (again) failure.retry_at = store_.now() + (at_once ? 0 : backoff_of(entry.ask, failures, random_.next()));
-  const auto outcome =
-      persist(guard, [&, nonce = *entry.row.nonce](db::Tx& tx) -> std::optional<kernel::RecordOutcome> {
-        // What a holder hands in is not lost with the lease: the kernel takes it by the nonce.
-        if (held != nullptr && !kernel::holds(tx, fence_)) return std::nullopt;
-        auto recorded = kernel::fail_step(tx, fence_, failure, tx.now());
-        if (held != nullptr) kernel::mark_handed_in(tx, nonce, *held, tx.now());
-        return recorded;
-      });
+  const auto job = [&, nonce = *entry.row.nonce](db::Tx& tx) -> std::optional<kernel::RecordOutcome> {
+    // What a holder hands in is not lost with the lease: the kernel takes it by the nonce.
+    if (held != nullptr && !kernel::holds(tx, fence_)) return std::nullopt;
+    auto recorded = kernel::fail_step(tx, fence_, failure, tx.now());
+    if (held != nullptr) kernel::mark_handed_in(tx, nonce, *held, tx.now());
+    return recorded;
+  };
+  const auto outcome = persist(guard, job, db::Purpose::normal, held == nullptr);
   stop_executing(entry);
   if (!outcome || std::holds_alternative<kernel::LateOutcome>(*outcome)) return false;
   entry.row.id = std::get<kernel::Recorded>(*outcome).step;

@@ -1,4 +1,5 @@
-// The static front `bide`: the workflow verbs, the guard of an attempt, the holder of a step. All else is bide-agent beside it.
+// The static front `bide`: the workflow verbs, the guard of an attempt, the holder of a step. All else is bide-agent
+// beside it.
 #include <unistd.h>
 
 #include <algorithm>

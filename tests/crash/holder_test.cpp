@@ -196,7 +196,8 @@ TEST_CASE("[N90] cancel of a run whose step was begun by an attempt before: TERM
   CHECK(box.effects("after") == 0);
 }
 
-TEST_CASE("[N121] a nonce handed in twice, the second time while the next execution runs: acknowledged, nothing changed") {
+TEST_CASE(
+    "[N121] a nonce handed in twice, the second time while the next execution runs: acknowledged, nothing changed") {
   CrashBox box;
   box.program("flow",
               "bide step pay --retries 1 --backoff 10ms -- sh -c 'effect pay; [ -e \"$OUT/second\" ] || { touch "
