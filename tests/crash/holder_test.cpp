@@ -19,12 +19,12 @@ const std::string kUntilGo = "until [ -e \"$OUT/go\" ]; do sleep 0.02; done";
 
 struct Held : CrashBox {
   // before, pay, after; `pay` does its effect, and then waits for the file `go`.
-  explicit Held(const std::string& flags = "",
+  explicit Held(const std::string& how = "",
                 const std::string& command = "effect pay; " + kUntilGo + "; echo receipt") {
     program("flow",
             "bide step before --effect pure -- effect before\n"
             "x=$(bide step pay " +
-                flags + " -- sh -c '" + command +
+                how + " -- sh -c '" + command +
                 "')\n"
                 "bide step after --effect pure -- effect after\nbide result got=\"$x\"\n");
     run = start("flow", {{"who", "ada"}});
