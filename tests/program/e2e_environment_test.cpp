@@ -61,7 +61,8 @@ TEST_CASE("[W9] e2e: a run is deleted with its files, a live one is not, and the
   eventually([&] { return box.sql("SELECT count(*) FROM steps")[0][0] == 0; }, "its rows go");
   eventually([&] { return !std::filesystem::exists(log) && !std::filesystem::exists(workspace); }, "its files go");
   std::vector<std::string> duties;
-  for (const Json& duty : box.json({"sweep"})["duties"]) duties.push_back(duty["name"]);
+  const Json report = box.json({"sweep"});
+  for (const Json& duty : report["duties"]) duties.push_back(duty["name"]);
   CHECK(duties == std::vector<std::string>{"outbox", "timers", "children", "processes", "overdue", "tasks", "orphans",
                                            "stalled", "undispatched", "environments", "retention", "hooks"});
 }
