@@ -51,7 +51,7 @@ void World::start_run() {
   const std::uint64_t plan = chance_.next() >> 12U;
   const char* by = kPeople[chance_.below(3)];
   work::StartRequest request;
-  request.workflow = chance_.one_in(5) ? kNarrow : kFlow;
+  request.workflow = chance_.one_in(4) ? kNarrow : kFlow;
   request.input = "{\"plan\":" + std::to_string(plan) + "}";
   request.priority = chance_.one_in(4) ? chance_.between(-3, 3) : 0;
   if (chance_.one_in(3)) request.key = "key-" + std::to_string(chance_.below(8));

@@ -36,8 +36,8 @@ struct ProcessSettings {
 };
 
 inline constexpr const char* kFlow = "flow";      // the workflow of every plan
-inline constexpr const char* kNarrow = "narrow";  // the same, two at a time
-inline constexpr int kNarrowRunning = 2;
+inline constexpr const char* kNarrow = "narrow";  // the same, one at a time
+inline constexpr int kNarrowRunning = 1;
 inline constexpr const char* kUndo = "undo";  // the name of every compensation
 
 class Process final : private flow::Pace {
