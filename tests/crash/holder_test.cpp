@@ -187,7 +187,7 @@ TEST_CASE("[N90] cancel of a run whose step was begun by an attempt before: TERM
   Held box("", trap + "; effect pay; while :; do sleep 0.05; done");
   box.kill_agent();
   box.serve();
-  eventually([&] { return box.status(box.run) == "running"; }, "it is driven again");
+  eventually([&] { return box.sql("SELECT epoch FROM runs WHERE status = 'running'") == "2"; }, "it is driven again");
   CHECK(box.bide({"cancel", box.name}).exit.code == 0);
   box.until_status(box.run, "cancelled");
   CHECK(box.effects("term " + box.name) == (trap.find("effect") == std::string::npos ? 0 : 1));
