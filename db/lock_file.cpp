@@ -1,6 +1,7 @@
 #include "db/lock_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,6 +27,9 @@ long read_pid(int fd) {
   return pid;
 }
 
+constexpr int kStaleMs = 600;  // C5: a second agent is refused within 1 s
+constexpr int kLookMs = 20;
+
 }  // namespace
 
 LockFile::LockFile(const std::string& directory)
@@ -36,7 +40,14 @@ LockFile::LockFile(const std::string& directory)
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  if (::fcntl(fd_.get(), F_OFD_SETLK, &lock) != 0) {
+  // The lock of an agent that was killed goes with its last descriptor: a child that had not come to its exec yet keeps
+  // it for some moments more, long ones on a loaded machine.
+  int taken = ::fcntl(fd_.get(), F_OFD_SETLK, &lock);
+  for (int waited = 0; taken != 0 && (errno == EAGAIN || errno == EACCES) && waited < kStaleMs; waited += kLookMs) {
+    (void)::poll(nullptr, 0, kLookMs);
+    taken = ::fcntl(fd_.get(), F_OFD_SETLK, &lock);
+  }
+  if (taken != 0) {
     if (errno != EAGAIN && errno != EACCES) throw ConfigFault(path_of(directory) + ": " + std::strerror(errno));
     const long pid = read_pid(fd_.get());
     throw ConfigFault(directory + " is in use by another agent" +

@@ -148,7 +148,9 @@ void ProgramAttempt::look_for_suspension() {
   for (const auto& call : attempt_.open_calls()) {
     if (call.executing || !call.waiting) {
       held_by_("");
-      return;  // a step executes, or an inline sleep is under way
+      // A step executes, an inline sleep is under way, or a verb is about to be answered: its end may ring nobody.
+      if (next_look_ < 0) next_look_ = kLookMs;
+      return;
     }
   }
   if (waiting.empty()) return;

@@ -6,6 +6,8 @@
 #ifdef BIDE_KILL_AT_LIBRARY  // not under a sanitizer, which must be loaded first
 #include <catch2/catch.hpp>
 
+#include <filesystem>
+
 #include <atomic>
 #include <chrono>
 #include <limits>
@@ -76,7 +78,10 @@ struct KilledBox {
     if (run.empty()) return Verdict::no_run;
     const std::string step = box.sql("SELECT status FROM steps WHERE name = 'b' AND run_id = " + run);
     if (step.empty()) return Verdict::no_intent;
-    return step == "completed" ? Verdict::settled : Verdict::in_doubt;
+    if (step == "completed") return Verdict::settled;
+    // What a holder has put down before it died is the outcome.
+    const std::string nonce = box.sql("SELECT nonce FROM steps WHERE name = 'b' AND run_id = " + run);
+    return std::filesystem::exists(box.data() + "/outcomes/" + nonce) ? Verdict::settled : Verdict::in_doubt;
   }
   Verdict killed_at(std::uint64_t n);
 
@@ -95,7 +100,7 @@ Verdict KilledBox::killed_at(std::uint64_t n) {
              box.sql("SELECT count(*) FROM runs WHERE finished_at IS NOT NULL AND id > " + before) == "1";
     });
     CHECK(dead);
-    box.kill_agent();  // a last point may not be reached any more: the run is over
+    box.kill_all();  // with the holder; a last point may not be reached any more: the run is over
     return box.sql("SELECT max(id) FROM runs WHERE id > " + before);
   }();
   if (status == 201) CHECK_FALSE(run.empty());  // what was acknowledged is there
