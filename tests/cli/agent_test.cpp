@@ -200,6 +200,8 @@ TEST_CASE("cli: --json gives the documents of the API, which stay as they are") 
   const std::string gate = box.start("gate");
   const std::string wait = box.wait_of(gate);
   REQUIRE(holds_within(60s, [&] { return box.status(gate) == "waiting"; }));
+  // Suspended comes before the last of its processes is gone.
+  REQUIRE(holds_within(60s, [&] { return box.json({"explain", gate})["held_by"].empty(); }));
   std::string all;
   const auto add = [&](std::vector<std::string> words) {
     std::string typed = "$ bide";
