@@ -42,6 +42,7 @@ TEST_CASE("[N109] e2e: two open steps that nothing tells apart: AmbiguousPositio
       "twins",
       "for i in 1 2; do\n"
       "  bide step same -- sh -c 'echo x >> \"$1\"/same; until [ -e \"$1\"/go ]; do sleep 0.02; done' same $OUT &\n"
+      "  until [ -e $OUT/same ]; do sleep 0.02; done\n"  // the second one comes while the first executes
       "done\nwait\necho after >> $OUT/after\n",
       "");
   const std::string run = box.start("twins");
