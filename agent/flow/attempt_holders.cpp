@@ -154,6 +154,8 @@ void Attempt::holder_gone(std::int64_t step, std::string_view nonce) {
   Guard guard(mutex_);
   Entry* entry = journal_.by_seq(step);
   if (entry == nullptr || !entry->executing || entry->row.nonce != nonce) return;
+  // It may have handed in before it ended, to an agent that did not know this attempt yet: the file has it then.
+  read_adopted(guard, *entry);
   stop_executing(*entry);
   if (bell_) bell_();
 }
