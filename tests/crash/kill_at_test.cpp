@@ -101,7 +101,7 @@ Verdict KilledBox::killed_at(std::uint64_t n) {
              box.sql("SELECT count(*) FROM runs WHERE finished_at IS NOT NULL AND id > " + before) == "1";
     });
     CHECK(dead);
-    box.kill_all();  // with the holder; a last point may not be reached any more: the run is over
+    box.kill_agent();  // a last point may not be reached any more: the run is over
     return box.sql("SELECT max(id) FROM runs WHERE id > " + before);
   }();
   if (status == 201) CHECK_FALSE(run.empty());  // what was acknowledged is there
