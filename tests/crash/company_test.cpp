@@ -85,7 +85,8 @@ void long_reader(int seconds) {
   CHECK(box.agent().err().find("locked") == std::string::npos);
 }
 
-TEST_CASE("[F10] a shell that reads for 10 s makes no request fail") { long_reader(10); }
+// Run by itself: what is counted is starts a second, and a test beside it takes half of the machine.
+TEST_CASE("[F10] a shell that reads for 10 s makes no request fail", "[.alone]") { long_reader(10); }
 TEST_CASE("[F10] a shell that reads for 60 s makes no request fail", "[.long]") { long_reader(60); }
 
 }  // namespace
