@@ -3,11 +3,13 @@
 #include <pwd.h>
 #include <signal.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <filesystem>
 
 #include "agent/base/clock.h"
 #include "agent/base/hash.h"
+#include "agent/base/limits.h"
 #include "agent/base/log.h"
 #include "agent/base/process_tree.h"
 #include "agent/base/random.h"
@@ -203,7 +205,7 @@ void Service::Parts::wire() {
     return 1;
   });
   for (const auto& hook : registry.hooks()) sweep.add("hooks", hook);  // W10: each on its own
-  sweep.add_look([this](TimeMs now) { return driver.look_again(now); });
+  sweep.add_look([this](TimeMs) { return driver.look_again(); });
   sweep.add("environments", [this](TimeMs now) { return environments.sweep(now); });
   sweep.add_look([this](TimeMs now) { return environments.look(now); });
   sweep.add("retention", [this](TimeMs now) { return retention.pass(now); });
@@ -253,10 +255,10 @@ void Service::start() {
   parts_->wire();
   parts_->deliverer.make_untried_due();  // O2: if it fails, the door stays shut
   parts_->open_door();
+  parts_->tasks.adopt();  // K4: before the first pass, which would take their leases for ended ones
   parts_->sweep.start();  // its first pass takes over what the last process left [K4, W4]
   parts_->deliverer.start();
   parts_->environments.start();
-  parts_->tasks.adopt();
   if (!parts_->registry.tasks().empty()) parts_->tasks.start(parts_->config.workers);
   parts_->executor.start();
   parts_->server->start();
@@ -282,11 +284,14 @@ void Service::wait_for_signal() {
 }
 
 bool Service::stop() {
+  const BootMs begin = parts_->clock.boot_ms();
   parts_->sweep.stop();
+  parts_->tasks.close();
   parts_->deliverer.stop();  // rows that are written from here on go out at the next start
   // Programs' verbs speak to us until their steps have ended: the door closes after the executor.
-  const bool ended = parts_->executor.stop();
-  parts_->tasks.stop();
+  bool ended = parts_->executor.stop();
+  const DurationMs spent = parts_->clock.boot_ms() - begin;
+  ended = parts_->tasks.stop(std::max<DurationMs>(1'000, limits::kShutdownGraceMs - spent)) && ended;
   parts_->environments.stop();
   parts_->feed.close();
   parts_->server->stop();

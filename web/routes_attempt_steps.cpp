@@ -108,7 +108,7 @@ Response settled(Ports& ports, Request& request) {
   return state(std::move(out.end_array().member("looked", looked)));
 }
 
-// E6: what is to be taken back next, as the step of ~undo that does it: {"state":"execute",…,"compensate","result"} for
+// E6: what is to be taken back next, as the step of ~undo that does it: {"state":"hold",…,"compensate","result"} for
 // the process that runs it, "settled" or "failed" when it was done meanwhile, "done" when nothing is left.
 Response undo(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
@@ -124,13 +124,14 @@ Response undo(Ports& ports, Request& request) {
   ask.effect = kernel::Effect::idempotent;
   ask.retries = limits::kNativeRetries;
   ask.tried = true;  // one that fails is noted, and the next runs
+  ask.holder = true;
   json::Writer what;
   what.begin_object().member("step", next.seq).member("name", next.step);
   ask.request = what.member_raw("compensate", next.compensate).end_object().take();
   Response answer = asked(attempt, request, [&](const flow::Caller& caller) {
     return attempt.begin_undo(next.seq, next.key_uid, ask, caller);
   });
-  if (json::string_member(answer.body, "state") == "execute") {
+  if (json::string_member(answer.body, "state") == "hold") {
     answer.body.pop_back();
     answer.body += ",\"compensate\":" + next.compensate + ",\"result\":" + next.result + "}";
   }

@@ -39,7 +39,18 @@
   X(command_done_twice, "M1", "the answer under an Idempotency-Key is not looked for") \
   X(value_made_anew, "J8", "a recorded value is made again")                           \
   X(too_many_at_once, "K1", "max_running is not looked at")                            \
-  X(commit_forgotten, "C2", "a batch is answered though it was rolled back")
+  X(commit_forgotten, "C2", "a batch is answered though it was rolled back")           \
+  X(child_tells_nobody, "A11", "the end of a child does not reach its parent")         \
+  X(children_go_on, "P1", "a run that fails or is cancelled leaves its children be")   \
+  X(losers_left_open, "A10", "the waits that lost a race stay open")                   \
+  X(group_time_ignored, "A10", "an answer after a race's time is taken")               \
+  X(nothing_taken_back, "E6", "a run that fails does not take back what it did")       \
+  X(taken_back_forwards, "E6", "what was done first is taken back first")              \
+  X(failed_is_delivered, "O5", "a delivery that failed is deleted")                    \
+  X(key_per_delivery, "O3", "each try of a delivery has a key of its own")             \
+  X(task_never_lapses, "K8", "a task of a dead worker is not taken up again")          \
+  X(lapsed_is_repeated, "K8", "a non_idempotent task in doubt is run again")           \
+  X(pause_forgotten, "X5", "a pause is acknowledged and not written")
 
 namespace bide {
 

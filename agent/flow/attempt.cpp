@@ -60,7 +60,7 @@ Attempt::Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptO
   if (run_.error && !options_.undoing)
     closing_ = Closing::ending;  // E6: the end is written, the code is not entered again
   if (run_.paused_at && closing_ == Closing::open && !cancelled_) closing_ = Closing::paused;
-  loaded_at_ = store_.now();
+  loaded_boot_ms_ = store_.system_clock().boot_ms();
   if (options_.deadline > 0) deadline_boot_ms_ = store_.system_clock().boot_ms() + options_.deadline;
 }
 
@@ -381,10 +381,11 @@ std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   for (const auto& [seq, entry] : journal_.all()) {
     if (entry->executing)
       calls.push_back({seq, entry->verb_pid, false, true, entry->deadline_boot_ms, entry->holder,
-                       entry->row.nonce.value_or(""), entry->adopted});
+                       entry->row.nonce.value_or(""), entry->adopted,
+                       entry->row.position.starts_with(std::string(kernel::kUndoBranch) + "/")});
   }
   for (const Waiter* waiter : waiters_)
-    calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0, {}, {}, false});
+    calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0, {}, {}, false, false});
   return calls;
 }
 

@@ -143,6 +143,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] bool try_suspend();
   // K5, E8: hand the run back. False: the lease was lost.
   bool hand_back(TimeMs run_at, std::string_view reason, Closing why);
+  // K6: the code was killed by nobody of ours. The run is as after a crash of the agent, and the attempt is closed.
+  void crash();
   // K3: given up by the executor; the run is fenced off. What is past its timeout is recorded in that transaction:
   // a step as a failure [E5], a probe as one that cannot tell [E1].
   void abandon();
@@ -168,6 +170,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     ProcessKey holder;     // of its command; pid 0: none
     std::string nonce;     // of the execution
     bool adopted = false;  // the holder is an earlier attempt's
+    bool undoes = false;   // it takes a step back [E6]
   };
   [[nodiscard]] std::vector<OpenCall> open_calls() const;
   // The command of this step is about to get a signal of ours: if it ends with an error now, that is no outcome [E7].
@@ -297,7 +300,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   int executing_ = 0;
   int branches_ = 1;
   int vanished_ = 0;  // callers that hung up in a wait
-  TimeMs loaded_at_ = 0;
+  BootMs loaded_boot_ms_ = 0;
   std::uint64_t changes_ = 0;
 
   std::atomic<bool> rung_{false};

@@ -68,8 +68,10 @@ std::optional<Outcome> Attempt::open_child(Guard& guard, Entry& entry, const Cal
     return std::nullopt;
   }
   const auto& startable = std::get<Startable>(found);
-  kernel::ChildAsk child{intent_of(entry), entry.row.id, startable.workflow,   startable.version,
-                         ask.workflow,     ask.input,    execution_key(entry), startable.deadline};
+  // Its own, also of an entry that was copied: the key of the run that it was copied from names that one's child.
+  const std::string key = kernel::idempotency_key(run_.uid, entry.row.position, entry.row.name, entry.row.request_hash);
+  kernel::ChildAsk child{intent_of(entry), entry.row.id, startable.workflow, startable.version, ask.workflow,
+                         ask.input,        key,          startable.deadline};
   const auto outcome = persist(guard, [&](db::Tx& tx) -> kernel::ChildOutcome {
     flagged = cancel_met(tx);
     if (flagged) return kernel::ChildOpened{};

@@ -43,6 +43,16 @@ Attempt::Overdue Attempt::overdue() {
   return found;
 }
 
+void Attempt::crash() {
+  Guard guard(mutex_);
+  persist(guard, [&](db::Tx& tx) {
+    kernel::Ripples ripples;
+    (void)kernel::recover_run(tx, fence_.run, fence_.epoch, tx.now(), &ripples);
+    tell(tx, ripples);
+  });
+  close_locked(Closing::lease_lost);
+}
+
 void Attempt::abandon() {
   Guard guard(mutex_);
   const Overdue late = overdue();

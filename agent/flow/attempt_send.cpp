@@ -30,7 +30,7 @@ Outcome Attempt::send(const SendAsk& ask) {
   bool flagged = false;
   std::string result;
   const auto sent = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
-    flagged = kernel::cancel_asked(tx, fence_);
+    flagged = cancel_met(tx);
     if (flagged) return StepId();
     const auto outcome = kernel::send_message(tx, fence_, {intent, ask.url, ask.data, key}, reset, tx.now());
     if (const auto* id = std::get_if<StepId>(&outcome)) result = kernel::read_step(tx, *id)->result.value_or("null");

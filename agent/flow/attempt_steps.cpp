@@ -258,9 +258,9 @@ void Attempt::stop_executing(Entry& entry) {
 std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen) {
   if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller, seen);
   if (entry.ask.probe && !entry.probed && !BIDE_PLANTED(probe_not_asked)) {
-    const TimeMs settled_at = loaded_at_ + options_.settle_after;
-    if (options_.style == Style::native && store_.now() < settled_at)
-      return block(guard, entry, caller, seen, settled_at, WaitId(), true);
+    const DurationMs left = loaded_boot_ms_ + options_.settle_after - store_.system_clock().boot_ms();
+    if (options_.style == Style::native && left > 0)
+      return block(guard, entry, caller, seen, store_.now() + left, WaitId(), true);
     entry.probed = true;
     entry.executing = true;  // the gate is held while a probe runs
     entry.verb_pid = caller.pid;

@@ -68,7 +68,8 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
   if (ask.kind == kernel::WaitKind::timer && !deadline_of(ask, 0)) {
     return end_locked(guard, error_json("Usage", "A timer needs a length or a time."));
   }
-  if (ask.kind == kernel::WaitKind::approval && ask.fallback == "\"approved\"" && !options_.allow_default_approved) {
+  if (ask.kind == kernel::WaitKind::approval && ask.fallback && json::as_string(*ask.fallback) == "approved" &&
+      !options_.allow_default_approved) {
     return end_locked(
         guard,
         error_json("Usage", "A default of \"approved\" needs allow_default_approved in the workflow's manifest."));
@@ -126,8 +127,11 @@ std::optional<Outcome> Attempt::open_group(Guard& guard, Entry& entry, const Fir
     flagged = cancel_met(tx);
     if (flagged) return kernel::WaitOpened{};
     std::vector<kernel::Alternative> alternatives;
-    for (const WaitAsk& one : ask.alternatives)
-      alternatives.push_back({one.kind, one.name, one.request, deadline_of(one, tx.now())});
+    for (const WaitAsk& one : ask.alternatives) {
+      std::optional<TimeMs> due;  // a timer's only: it is the deadline of all [A10]
+      if (one.kind == kernel::WaitKind::timer) due = deadline_of(one, tx.now());
+      alternatives.push_back({one.kind, one.name, one.request, due});
+    }
     return kernel::open_first_of(tx, fence_, intent, alternatives, reset, tx.now());
   });
   if (flagged) return cancelled_outcome(entry);
@@ -225,7 +229,12 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
   } else if (bell_) {
     bell_();  // the driver looks whether everybody waits
   }
-  while (closing_ == Closing::open && changes_ == seen && (!until || *until > store_.now())) {
+  // A short wait that holds the run is measured by the clock that nobody sets [C6].
+  const BootMs over_at = until ? store_.system_clock().boot_ms() + (*until - store_.now()) : 0;
+  const auto left = [&] { return holds_run ? over_at - store_.system_clock().boot_ms() : *until - store_.now(); };
+  while (closing_ == Closing::open && changes_ == seen && (!until || left() > 0)) {
+    // Set back, the clock has made a short sleep long: that one is no reason to keep the run.
+    if (inline_wait && !holds_run && left() > options_.inline_sleep) return std::nullopt;
     if (caller.gone && caller.gone()) {
       if (entry.turn != turn) return Closed{Closing::open};
       ++vanished_;
@@ -236,9 +245,7 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
     // An inline sleep looks at the store's clock in small steps (it may be a test's); a verb is watched for its end.
     DurationMs longest = caller.gone ? 250 : 60'000;
     if (until)
-      longest = std::min<DurationMs>(
-          longest, std::max<DurationMs>(
-                       1, inline_wait ? std::min<DurationMs>(*until - store_.now(), 50) : *until - store_.now()));
+      longest = std::min(longest, std::max<DurationMs>(1, inline_wait ? std::min<DurationMs>(left(), 50) : left()));
     wait_for_change(guard, longest);
   }
   return std::nullopt;
@@ -286,6 +293,14 @@ void Attempt::suspend_locked(Guard& guard) {
 bool Attempt::try_suspend() {
   Guard guard(mutex_);
   if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return false;
+  if (rung_.load()) return false;  // somebody has been answered, and may not know it yet
+  // Each open verb waits: one that has just been answered stands in no waiter, and its branch would be forgotten.
+  const bool all_wait = std::all_of(journal_.all().begin(), journal_.all().end(), [this](const auto& one) {
+    const Entry* entry = one.second.get();
+    return !entry->open ||
+           std::any_of(waiters_.begin(), waiters_.end(), [entry](const Waiter* w) { return w->entry == entry; });
+  });
+  if (!all_wait) return false;
   suspend_locked(guard);
   return closing_ == Closing::suspended;
 }

@@ -10,6 +10,7 @@ Journal::Journal(std::vector<kernel::StepRow> rows) {
     std::string place = row.position.substr(0, slash);
     Entry& entry = add(std::move(row), std::move(place));
     entry.stored = true;
+    entry.key_uid = entry.row.key_uid.value_or("");
   }
 }
 

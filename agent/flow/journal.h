@@ -25,7 +25,7 @@ struct Entry {
   bool executing = false;  // its effect runs
   bool starting = false;   // executing, but its intent may not be durable yet: nobody may begin [J1]
   int turn = 0;            // of the connection that waits on it: a newer one of the same verb takes over
-  std::string key_uid;     // whose keys it has, if not the run's: a compensation of a copied step [X4]
+  std::string key_uid;     // whose keys it has, if not the run's: a copied entry's, or its compensation's [X4]
   bool charged = false;    // its usage counts in this attempt's sum [J7]
   bool probed = false;     // its probe was asked in this attempt
   bool signalled = false;  // its command was told to end by us: what it says of that is no outcome [E7]

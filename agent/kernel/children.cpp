@@ -4,6 +4,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/judge.h"
@@ -75,6 +76,7 @@ std::optional<Parent> parent_of(db::ReadTx& tx, RunId child) {
 
 std::vector<RunId> open_children(db::ReadTx& tx, RunId run) {
   std::vector<RunId> children;
+  if (BIDE_PLANTED(children_go_on)) return children;
   db::Query q(tx,
               "SELECT c.id FROM steps s JOIN runs c ON c.parent_step_id = s.id WHERE s.run_id = ? AND s.kind = 'child' "
               "AND c.finished_at IS NULL ORDER BY c.id");
@@ -101,6 +103,13 @@ ChildOutcome open_child(db::Tx& tx, const Fence& fence, const ChildAsk& ask, boo
   return opened;
 }
 
+void wait_for_child(db::Tx& tx, RunId parent, StepId step, RunId child, TimeMs now) {
+  const auto row = read_run(tx, child).value();
+  const auto entry = read_step(tx, step).value();
+  (void)add_wait(tx, parent, step, WaitKind::child, entry.name, wait_payload(child, row.workflow_name), std::nullopt,
+                 now);
+}
+
 RunId restart_child(db::Tx& tx, RunId parent, StepId step, TimeMs now) {
   std::int64_t times = 0;
   RunId last;
@@ -120,19 +129,20 @@ RunId restart_child(db::Tx& tx, RunId parent, StepId step, TimeMs now) {
   ask.workflow_name = old->workflow_name;
   ask.input = old->input;
   ask.key = idempotency_key(of->uid, row->position, row->name, row->request_hash) + ":" + std::to_string(times + 1);
+  ask.deadline = old->deadline;
   const RunId child = start_child(tx, *of, step, ask, now);
-  (void)add_wait(tx, parent, step, WaitKind::child, row->name, wait_payload(child, old->workflow_name), std::nullopt,
-                 now);
+  wait_for_child(tx, parent, step, child, now);
   return child;
 }
 
 bool tell_parent(db::Tx& tx, RunId child, TimeMs now, Ripples* ripples) {
   const auto parent = parent_of(tx, child);
-  if (!parent || parent->status != StepStatus::started) return false;
-  // Bound to exactly that child: after a retry the step may wait for another one.
+  if (!parent || parent->status != StepStatus::started || BIDE_PLANTED(child_tells_nobody)) return false;
+  // Bound to exactly that child: after a retry the step may wait for another one. The wait may be cancelled: the
+  // parent's end is written, and what executes is let finish and recorded all the same [P1].
   const auto wait = latest_wait(tx, parent->step);
-  if (!wait || wait->status != WaitStatus::pending || json::int_member(wait->payload, "run") != child.value)
-    return false;
+  const bool open = wait && (wait->status == WaitStatus::pending || wait->status == WaitStatus::cancelled);
+  if (!open || json::int_member(wait->payload, "run") != child.value) return false;
   const auto row = read_run(tx, child);
   const bool completed = row->status == RunStatus::completed;
   json::Writer w;
@@ -151,14 +161,16 @@ bool tell_parent(db::Tx& tx, RunId child, TimeMs now, Ripples* ripples) {
           .bind(parent->step, completed ? StepStatus::completed : StepStatus::failed, result, error, event, now, usage)
           .run();
   if (changed != 1) throw Bug("tell_parent: the row changed under the writer");
-  store_resolution(tx, wait->id,
-                   json::Writer()
-                       .begin_object()
-                       .member("child", child.value)
-                       .member("status", std::string(to_text(row->status)))
-                       .end_object()
-                       .text(),
-                   std::nullopt, now);
+  if (wait->status == WaitStatus::pending) {
+    store_resolution(tx, wait->id,
+                     json::Writer()
+                         .begin_object()
+                         .member("child", child.value)
+                         .member("status", std::string(to_text(row->status)))
+                         .end_object()
+                         .text(),
+                     std::nullopt, now);
+  }
   const Woke woke = wake_run(tx, parent->run, now);
   if (ripples != nullptr && woke == Woke::queued) ripples->queued = true;
   if (ripples != nullptr && woke == Woke::ring_attempt) ripples->changed.push_back(parent->run);

@@ -33,6 +33,8 @@ using ChildOutcome = std::variant<ChildOpened, LeaseLost>;
 // Intent, wait and child are one transaction.
 [[nodiscard]] ChildOutcome open_child(db::Tx& tx, const Fence& fence, const ChildAsk& ask, bool reset_recoveries,
                                       TimeMs now);
+// The step waits for this child, which is there.
+void wait_for_child(db::Tx& tx, RunId parent, StepId step, RunId child, TimeMs now);
 // A child anew for a step whose last one will not go on (an operator's retry): other uid, other keys.
 RunId restart_child(db::Tx& tx, RunId parent, StepId step, TimeMs now);
 

@@ -62,6 +62,7 @@ std::optional<Candidate> first_due(db::ReadTx& tx, VersionId pinned, VersionId a
         "SELECT id, run_at, epoch FROM runs r WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = "
         "?1 "
         "AND priority = ?2 AND run_at <= ?3 AND (recoveries < ?4 OR ?5 = 0) AND NOT EXISTS (SELECT 1 FROM processes p "
+        "INDEXED BY processes_live "
         "WHERE p.run_id = r.id AND p.status <> 'stopped' AND (p.step_id IS NULL OR p.status = 'stopping')) "
         "ORDER BY run_at, id LIMIT 1");
     q.bind(pinned, *priority, now, limits::kCrashLoopAlone, suspects);
@@ -74,8 +75,9 @@ std::optional<Candidate> first_cancelled(db::ReadTx& tx, const ClaimRules& rules
       tx,
       "SELECT id, run_at, epoch, workflow_version_id FROM runs r WHERE status = 'queued' AND cancel_requested_at IS "
       "NOT NULL "
-      "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p WHERE p.run_id = r.id AND p.status <> 'stopped' "
-      "AND (p.step_id IS NULL OR p.status = 'stopping')) ORDER BY run_at, id LIMIT 100");
+      "AND run_at <= ?1 AND NOT EXISTS (SELECT 1 FROM processes p INDEXED BY processes_live WHERE p.run_id = r.id AND "
+      "p.status <> 'stopped' "
+      "AND (p.step_id IS NULL OR p.status = 'stopping')) ORDER BY run_at, id");
   q.bind(now);
   while (q.next()) {
     const VersionId pinned(q.integer(3));
@@ -156,6 +158,7 @@ bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run) {
   db::Query q(
       tx,
       "SELECT workflow_version_id, workflow_id, recoveries, paused_at IS NOT NULL OR EXISTS (SELECT 1 FROM processes p "
+      "INDEXED BY processes_live "
       "WHERE p.run_id = r.id AND p.status <> 'stopped' AND (p.step_id IS NULL OR p.status = 'stopping')) FROM runs r "
       "WHERE id = ?");
   q.bind(run);
@@ -260,13 +263,12 @@ int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(W
     db::Query w(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
     const bool workflow_there = known_workflow(WorkflowId(w.bind(pinned).one().integer(0)));
     const std::string_view reason = workflow_there ? "version_missing" : "workflow_missing";
-    const int held_up =
-        db::Query(
-            tx,
-            "UPDATE runs SET reason = ?2 WHERE status = 'queued' AND paused_at IS NULL AND workflow_version_id = ?1 "
-            "AND run_at <= ?3 AND reason IS NOT ?2")
-            .bind(pinned, reason, now)
-            .run();
+    const int held_up = db::Query(tx,
+                                  "UPDATE runs INDEXED BY runs_claimable SET reason = ?2 WHERE status = 'queued' AND "
+                                  "paused_at IS NULL AND workflow_version_id = ?1 "
+                                  "AND run_at <= ?3 AND reason IS NOT ?2")
+                            .bind(pinned, reason, now)
+                            .run();
     marked += held_up;
     if (held_up > 0) {
       const auto version = read_version(tx, pinned).value();

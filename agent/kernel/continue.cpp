@@ -11,11 +11,6 @@ std::string link(std::string_view member, RunId run) {
   return json::Writer().begin_object().member(member, run.value).end_object().take();
 }
 
-std::optional<DurationMs> deadline_length(db::ReadTx& tx, RunId run) {
-  db::Query q(tx, "SELECT deadline_at - created_at FROM runs WHERE id = ?");
-  return q.bind(run).one().maybe_integer(0);
-}
-
 }  // namespace
 
 std::string continue_run(db::Tx& tx, RunId run, const ContinueAsNew& next, TimeMs now, Ripples* ripples) {
@@ -29,7 +24,7 @@ std::string continue_run(db::Tx& tx, RunId run, const ContinueAsNew& next, TimeM
   start.mission = row.mission;
   start.priority = row.priority;
   start.labels = row.labels;
-  start.deadline = deadline_length(tx, run);
+  start.deadline = row.deadline;
   const RunId successor = std::get<RunStarted>(start_run(tx, start, now)).run;
   db::Query(tx, "UPDATE runs SET continued_from = ?2 WHERE id = ?1").bind(successor, run).run();
   db::Query(tx, "UPDATE signals SET run_id = ?2 WHERE run_id = ?1 AND consumed_by IS NULL").bind(run, successor).run();

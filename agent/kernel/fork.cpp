@@ -52,6 +52,7 @@ ForkOutcome fork_run(db::Tx& tx, const ForkRun& fork, TimeMs now) {
   start.mission = row->mission;
   start.priority = row->priority;
   start.labels = row->labels;
+  start.deadline = row->deadline;
   Forked forked{std::get<RunStarted>(start_run(tx, start, now)).run, 0};
   // What was copied takes its keys from there: retention keeps it [W9].
   db::Query(tx, "UPDATE runs SET forked_from = ?2 WHERE id = ?1").bind(forked.run, fork.from).run();

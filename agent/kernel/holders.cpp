@@ -69,7 +69,7 @@ Taken hand_in(db::Tx& tx, std::string_view nonce, const HeldOutcome& outcome, co
   if (outcome.result) {
     reset_recoveries_of(tx, held->run);
     write_completed(tx, held->run, row->id, Completion{named_as(*row), row->id, *outcome.result, std::nullopt}, now);
-  } else if (!outcome.unknown) {
+  } else if (!outcome.unknown || row->effect != Effect::non_idempotent) {
     write_failure(tx, *held, *row, outcome, delay, now);
   }  // E7: no outcome; the step is as after a crash, and its holder is gone
   (void)wake_run(tx, held->run, now);

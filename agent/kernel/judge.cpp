@@ -30,14 +30,21 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kWords = 
 // What a decision says, in one canonical text: to tell "the same again" from "another one".
 std::string said(const WaitRow& wait, const Decision& decision) {
   if (wait.kind == WaitKind::approval) return decision.decision.value_or("");
-  if (wait.kind == WaitKind::reconcile) return std::string(reconcile_verdict(decision.answer.value_or("\"\"")));
+  if (wait.kind == WaitKind::reconcile) {
+    const std::string verdict(reconcile_verdict(decision.answer.value_or("\"\"")));
+    return decision.result ? verdict + " " + json::canonical(*decision.result) : verdict;
+  }
   return decision.answer ? json::canonical(*decision.answer) : "";
 }
 
 std::string stored(const WaitRow& wait) {
   if (!wait.resolution) return "";
   if (wait.kind == WaitKind::approval) return json::string_member(*wait.resolution, "decision").value_or("");
-  if (wait.kind == WaitKind::reconcile) return json::string_member(*wait.resolution, "answer").value_or("");
+  if (wait.kind == WaitKind::reconcile) {
+    const std::string verdict = json::string_member(*wait.resolution, "answer").value_or("");
+    const auto result = json::member(*wait.resolution, "result");
+    return result ? verdict + " " + json::canonical(*result) : verdict;
+  }
   const auto answer = json::member(*wait.resolution, "answer");
   return answer ? json::canonical(*answer) : "";
 }
@@ -139,7 +146,9 @@ std::string approval_resolution(db::ReadTx& tx, const WaitRow& wait, const Decis
 }
 
 // E4: the abort settles step and run in this transaction; ran and run are carried out by the attempt that reads them.
-bool abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now, Ripples* ripples) {
+struct AbortedUndo {};
+using Aborted = std::variant<AbortedUndo, CancelOutcome>;
+Aborted abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now, Ripples* ripples) {
   static constexpr std::string_view kError =
       R"({"code":"ReconcileAborted","message":"A person answered the question of a step in doubt with abort."})";
   const int changed = db::Query(tx,
@@ -149,8 +158,10 @@ bool abort_run(db::Tx& tx, const WaitRow& wait, const Principal& by, TimeMs now,
                           .run();
   if (changed != 1) throw Bug("abort_run: the step was not in doubt");
   append_event(tx, now, "step.failed", wait.run, wait.step);
+  // Of what is taken back: that step alone is given up, the next one goes on, and the run ends as it was to end [E6].
+  if (read_step(tx, wait.step)->position.starts_with(std::string(kUndoBranch) + "/")) return AbortedUndo{};
   const auto outcome = cancel_run(tx, wait.run, by.name, "ReconcileAborted", now, ripples);
-  return std::holds_alternative<CancelTold>(outcome);
+  return outcome;
 }
 
 }  // namespace
@@ -250,10 +261,13 @@ ResolveOutcome settle_decision(db::Tx& tx, const WaitRow& wait, const Decision& 
     store_resolution(tx, wait.id, w.text(), by.name, now);
   }
   resolved.wait = *read_wait(tx, wait.id);
-  if (wait.kind == WaitKind::reconcile && stored(resolved.wait) == "abort") {
-    resolved.run_cancelled = true;
-    resolved.woke = abort_run(tx, wait, by, now, &resolved.ripples) ? Woke::ring_attempt : Woke::ended;
-    return resolved;
+  if (wait.kind == WaitKind::reconcile && reconcile_verdict(*decision.answer) == "abort") {
+    const auto aborted = abort_run(tx, wait, by, now, &resolved.ripples);
+    if (const auto* outcome = std::get_if<CancelOutcome>(&aborted)) {
+      resolved.run_cancelled = true;
+      resolved.woke = std::holds_alternative<CancelTold>(*outcome) ? Woke::ring_attempt : Woke::ended;
+      return resolved;
+    }
   }
   resolved.woke = BIDE_PLANTED(decision_wakes_nobody) ? Woke::ended : wake_run(tx, wait.run, now);
   return resolved;
@@ -301,6 +315,7 @@ NamedOutcome resolve_named(db::Tx& tx, RunId run, std::string_view name, const D
     return problem("forbidden", by.name + " may not decide: the scope \"approve\" is needed.");
   }
   if (terminal(row->status)) {
+    audit_answer(tx, run, name, nullptr, decision, by.name, "refused", "run_ended", now);
     return problem("run_ended",
                    "Run " + std::to_string(run.value) + " has ended: " + std::string(to_text(row->status)) + ".");
   }

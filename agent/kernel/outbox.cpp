@@ -5,6 +5,7 @@
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
+#include "agent/base/planted.h"
 #include "agent/base/text.h"
 #include "agent/kernel/delivery_events.h"
 
@@ -189,6 +190,7 @@ void record_fresh_failed(db::Tx& tx, const Tried& tried, TimeMs now) {
 std::optional<FailureRecorded> record_failed(db::Tx& tx, const Tried& tried, const FailureRules& rules, TimeMs now) {
   auto row = read_delivery(tx, tried.id);
   if (!row || row->parked_at) return std::nullopt;
+  if (BIDE_PLANTED(failed_is_delivered)) erase(tx, tried.id);
   FailureRecorded recorded;
   recorded.tries = row->tries + 1;
   const TimeMs first = row->first_failed_at.value_or(now);

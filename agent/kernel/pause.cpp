@@ -1,6 +1,7 @@
 #include "agent/kernel/pause.h"
 
 #include "agent/base/json.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/children.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
@@ -66,7 +67,8 @@ PauseOutcome pause_run(db::Tx& tx, RunId run, std::string_view by, TimeMs now) {
     return problem("run_cancelling", "Run " + number + " is being cancelled; what it did is being taken back.",
                    "bide explain " + number);
   }
-  db::Query(tx, "UPDATE runs SET paused_at = ?2 WHERE id = ?1").bind(run, now).run();
+  if (!BIDE_PLANTED(pause_forgotten))
+    db::Query(tx, "UPDATE runs SET paused_at = ?2 WHERE id = ?1").bind(run, now).run();
   append_event(tx, now, "control.pause", run, StepId(), told_by(by));
   return PauseChanged{row.status == RunStatus::running};
 }

@@ -34,7 +34,8 @@ bool mark_stopped(db::Tx& tx, ProcessId process, std::optional<int> exit_code, T
 #define BIDE_PROCESS_COLUMNS                                                                                          \
   "p.id, p.run_id, p.step_id, p.nonce, p.epoch, p.pid, p.pid_start, p.boot_id, p.started_at, p.status = 'stopping', " \
   "coalesce((SELECT s.status = 'started' AND s.nonce = p.nonce AND r.finished_at IS NULL FROM steps s JOIN runs r "   \
-  "ON r.id = s.run_id WHERE s.id = p.step_id), 0) FROM processes p "
+  "ON r.id = s.run_id WHERE s.id = p.step_id), 0), p.exit_code IS NOT NULL FROM processes p INDEXED BY "              \
+  "processes_live "
 
 namespace {
 
@@ -51,6 +52,7 @@ ProcessRow read_process_row(db::Query& q) {
   row.started_at = q.integer(8);
   row.stopping = q.integer(9) != 0;
   row.holds = q.integer(10) != 0;
+  row.handed_in = q.integer(11) != 0;
   return row;
 }
 
@@ -78,7 +80,8 @@ std::vector<ProcessRow> live_holders(db::ReadTx& tx, RunId run) {
 
 void retire_holders(db::Tx& tx, RunId run) {
   db::Query(tx,
-            "UPDATE processes SET status = 'stopping' WHERE run_id = ?1 AND status = 'running' AND status <> 'stopped' "
+            "UPDATE processes INDEXED BY processes_live SET status = 'stopping' WHERE run_id = ?1 AND status = "
+            "'running' AND status <> 'stopped' "
             "AND step_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.id = processes.step_id AND s.status "
             "= 'started' AND s.nonce = processes.nonce)")
       .bind(run)

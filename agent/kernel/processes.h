@@ -20,8 +20,9 @@ struct ProcessRow {
   std::int64_t pid_start = 0;  // clock ticks since boot: a pid can be used again
   std::string boot_id;
   TimeMs started_at = 0;
-  bool stopping = false;  // a holder whose step is settled: it is to end, with all that is below it
-  bool holds = false;     // a holder, its step is `started` by it, and the run is live: it goes on
+  bool stopping = false;   // a holder whose step is settled: it is to end, with all that is below it
+  bool handed_in = false;  // a holder: its outcome is recorded
+  bool holds = false;      // a holder, its step is `started` by it, and the run is live: it goes on
 };
 // Fenced; invalid id: the lease is lost, nothing was written. row.id is ignored.
 [[nodiscard]] ProcessId add_process(db::Tx& tx, const Fence& fence, const ProcessRow& row, TimeMs now);

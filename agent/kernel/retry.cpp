@@ -59,15 +59,20 @@ void reopen_waits(db::Tx& tx, RunId run, StepId step, TimeMs now) {
   // An answer that nobody has read yet is not asked for again.
   if (!std::all_of(closed.begin(), closed.end(), [](const auto& w) { return w.status == WaitStatus::cancelled; }))
     return;
+  std::vector<WaitId> opened;
   for (const WaitRow& wait : closed) {
     std::optional<TimeMs> deadline = wait.resolve_by;
     if (deadline && wait.kind != WaitKind::timer) deadline = now + (*deadline - wait.created_at);
-    (void)add_wait(tx, run, step, wait.kind, wait.name, wait.payload, deadline, now);
+    opened.push_back(add_wait(tx, run, step, wait.kind, wait.name, wait.payload, deadline, now));
+  }
+  // A signal that came while nobody waited is the next one to be read [A9].
+  for (std::size_t i = 0; i < opened.size(); ++i) {
+    if (answered_early(tx, run, step, opened[i], closed[i].kind, closed[i].name, now)) return;
   }
 }
 
-// A failed child is retried with its parent; one that cannot be is begun anew. One that could not be started is left to
-// the attempt, which looks for its workflow again.
+// A failed child is retried with its parent; what one has completed stays; one that cannot go on is begun anew. One
+// that could not be started is left to the attempt, which looks for its workflow again.
 void reopen_child(db::Tx& tx, RunId run, StepId step, std::string_view by, TimeMs now, Ripples* ripples) {
   RunId child;
   {
@@ -76,12 +81,15 @@ void reopen_child(db::Tx& tx, RunId run, StepId step, std::string_view by, TimeM
     if (q.next()) child = RunId(q.integer(0));
   }
   if (!child.valid()) return;
-  if (!reopen(tx, child, by, now, ripples)) {
+  const auto row = read_run(tx, child);
+  if (row && row->status == RunStatus::completed) {
+    wait_for_child(tx, run, step, child, now);
+    (void)tell_parent(tx, child, now, ripples);
+  } else if (reopen(tx, child, by, now, ripples)) {
+    wait_for_child(tx, run, step, child, now);
+  } else {
     (void)restart_child(tx, run, step, now);
-    return;
   }
-  const auto last = latest_wait(tx, step).value();
-  (void)add_wait(tx, run, step, WaitKind::child, last.name, last.payload, std::nullopt, now);
 }
 
 void open_step(db::Tx& tx, RunId run, const Closed& step, std::string_view by, TimeMs now, Ripples* ripples) {
@@ -105,6 +113,18 @@ void open_step(db::Tx& tx, RunId run, const Closed& step, std::string_view by, T
   }
 }
 
+// Of the whole family.
+std::optional<RunId> ending_child(db::ReadTx& tx, RunId run) {
+  db::Query q(
+      tx,
+      "WITH RECURSIVE family (id) AS (VALUES (?1) UNION SELECT c.id FROM family f CROSS JOIN steps s CROSS JOIN "
+      "runs c WHERE s.run_id = f.id AND s.kind = 'child' AND c.parent_step_id = s.id) SELECT r.id FROM family "
+      "JOIN runs r USING (id) WHERE r.id <> ?1 AND r.finished_at IS NULL ORDER BY r.id LIMIT 1");
+  q.bind(run);
+  if (!q.next()) return std::nullopt;
+  return RunId(q.integer(0));
+}
+
 std::optional<Problem> refused(db::ReadTx& tx, const RunRow& run) {
   const std::string number = std::to_string(run.id.value);
   if (run.status != RunStatus::failed) {
@@ -114,6 +134,13 @@ std::optional<Problem> refused(db::ReadTx& tx, const RunRow& run) {
   if (undo_began(tx, run.id)) {
     return problem("compensated", "What the run did was taken back, or that was begun: it cannot go on from there.",
                    "bide fork " + number + " --from 0");
+  }
+  if (const auto child = ending_child(tx, run.id)) {
+    return problem("child_ending",
+                   "Run " + std::to_string(child->value) +
+                       ", which it started, was told to end and takes back what it "
+                       "did; what is retried would go on beside it.",
+                   "bide explain " + std::to_string(child->value));
   }
   const std::string code = json::string_member(run.error.value_or("{}"), "code").value_or("");
   if (code == "Denied" || code == "ChangesRequested" || code == "Expired") {
@@ -138,7 +165,7 @@ bool reopen(db::Tx& tx, RunId run, std::string_view by, TimeMs now, Ripples* rip
   db::Query(
       tx,
       "UPDATE runs SET status = 'queued', error = NULL, reason = NULL, run_at = ?2, finished_at = NULL, recoveries "
-      "= 0, open_steps_again = 0, deadline_at = ?2 + (deadline_at - created_at) WHERE id = ?1 AND status = "
+      "= 0, open_steps_again = 0, paused_at = NULL, deadline_at = ?2 + deadline_ms WHERE id = ?1 AND status = "
       "'failed'")
       .bind(run, now)
       .run();

@@ -37,6 +37,7 @@ RunRow read_row(db::Query& q) {
   row.started_at = q.maybe_integer(23);
   row.finished_at = q.maybe_integer(24);
   row.redriven = q.integer(25) != 0;
+  row.deadline = q.maybe_integer(26);
   return row;
 }
 
@@ -44,7 +45,7 @@ RunRow read_row(db::Query& q) {
   "r.id, r.uid, r.workflow_id, f.name, r.workflow_version_id, r.mission, r.created_by, r.start_key, r.status, " \
   "r.reason, r.priority, r.run_at, r.paused_at, r.epoch, r.owner, r.recoveries, r.cancel_requested_at, "        \
   "r.cancel_reason, r.input, r.result, r.error, r.labels, r.created_at, r.started_at, r.finished_at, "          \
-  "r.redrive_at IS NOT NULL "                                                                                   \
+  "r.redrive_at IS NOT NULL, r.deadline_ms "                                                                    \
   "FROM runs r JOIN workflows f ON f.id = r.workflow_id "
 
 std::vector<RunRow> read_all(db::Query& q) {
@@ -134,11 +135,13 @@ StartOutcome start_run(db::Tx& tx, const StartRun& start, TimeMs now) {
   db::Query(
       tx,
       "INSERT INTO runs (uid, workflow_id, workflow_version_id, mission, created_by, start_key, status, priority, "
-      "run_at, input, labels, created_at, parent_step_id, deadline_at) VALUES (?,?,?,?,?,?,'queued',?,?,?,?,?,?,?)")
+      "run_at, input, labels, created_at, parent_step_id, deadline_at, deadline_ms) VALUES "
+      "(?,?,?,?,?,?,'queued',?,?,?,?,?,?,?,?)")
       .bind(start.uid, start.workflow, start.version, start.mission, start.created_by, start_key, start.priority,
             start.run_at.value_or(now), start.input, start.labels, now,
             start.parent ? std::optional(start.parent->step.value) : std::nullopt,
-            start.deadline ? std::optional(now + *start.deadline) : std::nullopt)
+            start.deadline ? std::optional(std::max(now, start.run_at.value_or(now)) + *start.deadline) : std::nullopt,
+            start.deadline)
       .run();
   const RunId run(tx.last_insert_id());
   append_event(tx, now, "run.created", run, StepId(),

@@ -39,7 +39,8 @@ struct RunRow {
   std::optional<std::string> reason;
   std::int64_t priority = 0;
   TimeMs run_at = 0;
-  bool redriven = false;  // a re-drive mark stands on it [W5]
+  bool redriven = false;               // a re-drive mark stands on it [W5]
+  std::optional<DurationMs> deadline;  // how long it may take, as declared [X5]
   std::optional<TimeMs> paused_at;
   std::int64_t epoch = 0;
   std::optional<std::string> owner;
@@ -92,7 +93,7 @@ struct StartRun {
   std::optional<TimeMs> run_at;  // absent: now
   std::string labels = "{}";
   std::optional<ParentLink> parent;    // a child [A11]; `key` is absent then
-  std::optional<DurationMs> deadline;  // from now on [X5]
+  std::optional<DurationMs> deadline;  // from run_at on [X5]
 };
 struct RunStarted {
   RunId run;

@@ -13,7 +13,8 @@ namespace {
 
 #define BIDE_STEP_COLUMNS                                                                                          \
   "id, position, seq, kind, name, effect, status, executions, nonce, caller_hash, failures, retries, not_before, " \
-  "request, request_hash, assume, epoch, result, error, created_at, updated_at, usage, copied_from FROM steps "
+  "request, request_hash, assume, epoch, result, error, created_at, updated_at, usage, copied_from, "              \
+  "(SELECT o.uid FROM steps c JOIN runs o ON o.id = c.run_id WHERE c.id = steps.copied_from) FROM steps "
 
 StepRow read_row(db::Query& q) {
   StepRow row;
@@ -40,6 +41,7 @@ StepRow read_row(db::Query& q) {
   row.updated_at = q.integer(20);
   row.usage = q.maybe_text(21);
   row.copied_from = q.maybe_integer(22);
+  row.key_uid = q.maybe_text(23);
   return row;
 }
 

@@ -37,6 +37,7 @@ struct StepRow {
   TimeMs updated_at = 0;
   std::optional<std::string> usage;         // JSON: numbers by name [J7]
   std::optional<std::int64_t> copied_from;  // X4
+  std::optional<std::string> key_uid;       // whose keys a copied entry has [X4, J6]
 };
 // J10: what a run has set of itself, the latest of each name: [name, JSON].
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_state(db::ReadTx& tx, RunId run);

@@ -2,6 +2,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
 #include "agent/kernel/waits.h"
@@ -24,6 +25,7 @@ void ring(Ripples* ripples, RunId run, Woke woke) {
 
 void ask(db::Tx& tx, RunId run, StepId step, TimeMs now, Ripples* ripples) {
   const auto row = read_step(tx, step).value();
+  const std::string known = evidence_of(tx, step, "none");
   db::Query(tx,
             "UPDATE steps SET status = 'needs_reconcile', owner = NULL, lease_until = NULL, updated_at = ?2 WHERE id = "
             "?1 AND status = 'started'")
@@ -34,7 +36,8 @@ void ask(db::Tx& tx, RunId run, StepId step, TimeMs now, Ripples* ripples) {
   w.begin_object().member("text", "Did \"" + row.name + "\" run? Its worker was not heard of again.");
   w.key("options").begin_array().string("ran").string("run").string("abort").end_array();
   w.member("step", row.name).member("position", row.position).member("executions", row.executions);
-  w.member("started_at", format_time(row.updated_at)).member_raw("request", row.request).end_object();
+  w.member("started_at", format_time(row.updated_at)).member_raw("request", row.request);
+  w.member_raw("known", known).end_object();
   (void)add_wait(tx, run, step, WaitKind::reconcile, row.name, w.text(), std::nullopt, now);
   ring(ripples, run, wake_run(tx, run, now));
 }
@@ -55,11 +58,13 @@ std::optional<TaskClaim> claim_task(db::Tx& tx, StepId step, std::string_view wo
   claim.step = step;
   claim.worker = worker;
   {
-    db::Query q(tx,
-                "SELECT s.run_id, s.name, s.request, s.epoch, s.executions, s.failures, s.retries, r.uid, s.position, "
-                "s.request_hash FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.id = ?1 AND s.kind = 'task' AND "
-                "s.status = 'pending' AND s.not_before <= ?2 AND r.finished_at IS NULL AND r.paused_at IS NULL AND "
-                "r.cancel_requested_at IS NULL AND r.error IS NULL");
+    db::Query q(
+        tx,
+        "SELECT s.run_id, s.name, s.request, s.epoch, s.executions, s.failures, s.retries, coalesce((SELECT o.uid "
+        "FROM steps c JOIN runs o ON o.id = c.run_id WHERE c.id = s.copied_from), r.uid), s.position, "
+        "s.request_hash FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.id = ?1 AND s.kind = 'task' AND "
+        "s.status = 'pending' AND s.not_before <= ?2 AND r.finished_at IS NULL AND r.paused_at IS NULL AND "
+        "r.cancel_requested_at IS NULL AND r.error IS NULL");
     q.bind(step, now);
     if (!q.next() || !has(q.text(1))) return std::nullopt;
     claim.run = RunId(q.integer(0));
@@ -126,6 +131,7 @@ std::vector<StepId> lapse_tasks(db::Tx& tx, const std::function<bool(StepId)>& a
     bool sure = false;
   };
   std::vector<Lapsed> lapsed;
+  if (BIDE_PLANTED(task_never_lapses)) return {};
   {
     db::Query q(tx,
                 "SELECT id, run_id, effect <> 'non_idempotent' FROM steps WHERE status = 'started' AND lease_until IS "
@@ -137,7 +143,7 @@ std::vector<StepId> lapse_tasks(db::Tx& tx, const std::function<bool(StepId)>& a
   for (const Lapsed& one : lapsed) {
     if (alive(one.step)) {
       db::Query(tx, "UPDATE steps SET lease_until = ?2 WHERE id = ?1").bind(one.step, now + limits::kTaskLeaseMs).run();
-    } else if (one.sure) {
+    } else if (one.sure || BIDE_PLANTED(lapsed_is_repeated)) {
       db::Query(tx,
                 "UPDATE steps SET status = 'pending', not_before = ?2, owner = NULL, lease_until = NULL, updated_at = "
                 "?2 WHERE id = ?1 AND status = 'started'")
@@ -158,9 +164,10 @@ void keep_task_leases(db::Tx& tx, TimeMs now) {
       .run();
 }
 
-#define BIDE_UNDISPATCHED                                                                                           \
-  "FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.status = 'pending' AND s.kind = 'task' AND s.not_before <= " \
-  "?1 - ?2 AND r.status IN ('waiting', 'queued') AND r.paused_at IS NULL AND r.cancel_requested_at IS NULL AND "    \
+#define BIDE_UNDISPATCHED                                                                                              \
+  "FROM steps s INDEXED BY steps_undispatched JOIN runs r ON r.id = s.run_id WHERE s.status = 'pending' AND s.kind = " \
+  "'task' AND s.not_before <= "                                                                                        \
+  "?1 - ?2 AND r.status IN ('waiting', 'queued') AND r.paused_at IS NULL AND r.cancel_requested_at IS NULL AND "       \
   "r.error IS NULL AND (r.redrive_at IS NULL OR r.redrive_at <= ?1) "
 
 bool relay_due(db::ReadTx& tx, TimeMs now) {

@@ -1,5 +1,9 @@
 #include "agent/kernel/undo.h"
 
+#include <algorithm>
+
+#include "agent/base/planted.h"
+
 namespace bide::kernel {
 
 #define BIDE_OPEN_COMPENSATIONS                                                                                     \
@@ -10,12 +14,14 @@ namespace bide::kernel {
 
 std::vector<Compensation> open_compensations(db::ReadTx& tx, RunId run) {
   std::vector<Compensation> open;
+  if (BIDE_PLANTED(nothing_taken_back)) return open;
   db::Query q(tx,
               "SELECT s.seq, s.name, s.compensate, s.result, coalesce((SELECT o.uid FROM steps c JOIN runs o ON o.id = "
               "c.run_id WHERE c.id = s.copied_from), r.uid) " BIDE_OPEN_COMPENSATIONS
               "ORDER BY s.settled_no DESC, s.seq DESC");
   q.bind(run);
   while (q.next()) open.push_back({q.integer(0), q.text(1), q.text(2), q.maybe_text(3).value_or("null"), q.text(4)});
+  if (BIDE_PLANTED(taken_back_forwards)) std::reverse(open.begin(), open.end());
   return open;
 }
 

@@ -191,12 +191,14 @@ std::vector<WaitExpired> expire_waits(db::Tx& tx, int limit, TimeMs now) {
   }
   std::vector<WaitExpired> expired;
   for (const WaitRow& wait : due) {
+    if (read_wait(tx, wait.id)->status != WaitStatus::pending) continue;  // closed with one of its group just now
     const int changed = db::Query(tx,
                                   "UPDATE waits SET status = 'expired', resolution = ?2, resolved_at = ?3 WHERE id = "
                                   "?1 AND status = 'pending'")
                             .bind(wait.id, expiry_value(wait.kind, wait.payload), now)
                             .run();
     if (changed != 1) throw Bug("expire_waits: the row changed under the writer");
+    close_siblings(tx, wait, now);
     append_event(
         tx, now, "wait.resolved", wait.run, wait.step,
         json::Writer().begin_object().member("wait", wait.id.value).member("status", "expired").end_object().text());

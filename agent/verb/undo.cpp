@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,14 +15,12 @@
 #include "agent/base/json.h"
 #include "agent/base/text.h"
 #include "agent/verb/attempt.h"
-#include "agent/verb/command.h"
+#include "agent/verb/holder.h"
 
 extern char** environ;
 
 namespace bide::verb {
 namespace {
-
-constexpr int kNeverRetried[] = {126, 127, 64, 78};  // not executable, not found, EX_USAGE, EX_CONFIG
 
 class Undo {
  public:
@@ -33,20 +32,18 @@ class Undo {
       if (json::string_member(reply, "state") == "done") return 0;
       const std::string compensate = json::member(reply, "compensate").value_or("{}");
       const std::string result = json::member(reply, "result").value_or("null");
-      while (json::string_member(reply, "state") == "execute") reply = execute(reply, compensate, result);
+      while (json::string_member(reply, "state") == "hold") reply = execute(reply, compensate, result);
     }
   }
 
  private:
-  std::string execute(const std::string& reply, const std::string& compensate, const std::string& result);
-  std::string post(const std::string& reply, const char* what, const std::string& member, const std::string& value,
-                   bool may_retry, bool unknown) const;
-  std::string failed(const std::string& reply, std::string_view code, const std::string& message, bool may_retry) const;
+  [[nodiscard]] std::string execute(const std::string& reply, const std::string& compensate,
+                                    const std::string& result) const;
+  [[nodiscard]] std::string no_holder(const std::string& reply, const std::string& why) const;
   [[nodiscard]] std::vector<std::string> environment(const std::string& reply, const std::string& compensate,
                                                      const std::string& result_file) const;
 
   const Attempt& attempt_;
-  SystemClock clock_;
 };
 
 std::string step_of(const std::string& reply) { return std::to_string(json::int_member(reply, "step").value_or(0)); }
@@ -86,51 +83,42 @@ std::string write_result(const std::string& step, const std::string& bytes) {
   return fd.valid() ? path : "";
 }
 
-std::string Undo::post(const std::string& reply, const char* what, const std::string& member, const std::string& value,
-                       bool may_retry, bool unknown) const {
+// No holder could be made: a fault of ours, tried again with a backoff [E8].
+std::string Undo::no_holder(const std::string& reply, const std::string& why) const {
+  json::Writer error;
+  error.begin_object().member("code", "SpawnFailed").member("message", why).end_object();
   json::Writer out;
-  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw(member, value);
-  if (member == "error") out.member("retryable", may_retry).member("unknown", unknown);
-  return attempt_.post("steps/" + step_of(reply) + "/" + what, out.end_object().take());
+  out.begin_object().member("nonce", json::string_member(reply, "nonce")).member_raw("error", error.text());
+  return attempt_.post("steps/" + step_of(reply) + "/fail", out.member("retryable", false).end_object().take());
 }
 
-std::string Undo::failed(const std::string& reply, std::string_view code, const std::string& message,
-                         bool may_retry) const {
-  json::Writer error;
-  error.begin_object().member("code", code).member("message", message);
-  return post(reply, "fail", "error", error.end_object().take(), may_retry, false);
-}
-
-std::string Undo::execute(const std::string& reply, const std::string& compensate, const std::string& result) {
+// Under a holder, like the command of any step: the end of the agent does not cut it off in the middle [E6, K7].
+std::string Undo::execute(const std::string& reply, const std::string& compensate, const std::string& result) const {
   const std::string file = write_result(step_of(reply), plain(result));
-  if (file.empty())
-    return failed(reply, "SpawnFailed", std::string("BIDE_RESULT cannot be written: ") + std::strerror(errno), false);
-  const std::string cwd = plain(json::member(compensate, "cwd").value_or("\"/\""));
-  if (::chdir(cwd.c_str()) != 0)
-    return failed(reply, "CommandFailed", "the folder of the step, " + cwd + ": " + std::strerror(errno), true);
-  const std::string command = json::string_member(compensate, "command").value_or("exit 64");
-  CommandRequest request;
-  request.argv = {"/bin/sh", "-c", command};
-  request.environment = environment(reply, compensate, file);
-  const CommandResult done = run_command(request, clock_);
-  if (done.not_started) return failed(reply, "SpawnFailed", done.not_started->text, false);
-  if (done.exit == ExitStatus{} && !done.out_too_large)
-    return post(reply, "complete", "result", as_result(done.out), false, false);
-  json::Writer error;
-  error.begin_object();
-  if (done.exit == ExitStatus{}) {  // it did what it does, and said too much [E9]
-    error.member("code", "ResultTooLarge").member("message", "stdout of the compensation is over 1 MiB");
-    return post(reply, "fail", "error", error.end_object().take(), false, false);
+  if (file.empty()) return no_holder(reply, std::string("BIDE_RESULT cannot be written: ") + std::strerror(errno));
+  HolderJob job;
+  job.file = json::string_member(reply, "outcome_file").value_or("");
+  // A folder that is gone is a failure of the compensation, as `sh` tells it.
+  job.command = {"/bin/sh",
+                 "-c",
+                 "cd -- \"$1\" && exec /bin/sh -c \"$2\"",
+                 "sh",
+                 plain(json::member(compensate, "cwd").value_or("\"/\"")),
+                 json::string_member(compensate, "command").value_or("exit 64")};
+  job.environment = environment(reply, compensate, file);
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // holders of executions before
   }
-  const std::string_view said = trim(done.err_end);
-  const std::string_view last = said.substr(said.rfind('\n') + 1).substr(0, 512);
-  error.member("code", "CommandFailed");
-  error.member("message", "the compensation " + describe(done.exit) + (last.empty() ? "" : ": " + std::string(last)));
-  if (!done.exit.signalled) error.member("exit_code", done.exit.code);
-  if (!done.err_end.empty()) error.member_raw("stderr", as_result(done.err_end));
-  const bool final = !done.exit.signalled && std::find(std::begin(kNeverRetried), std::end(kNeverRetried),
-                                                       done.exit.code) != std::end(kNeverRetried);
-  return post(reply, "fail", "error", error.end_object().take(), !final, done.exit.signalled);
+  auto started = HolderProcess::start(job);
+  if (const auto* failure = std::get_if<SpawnFailed>(&started)) return no_holder(reply, failure->text);
+  auto& holder = std::get<HolderProcess>(started);
+  const std::string nonce = json::string_member(reply, "nonce").value_or("");
+  json::Writer who;
+  who.begin_object().member("nonce", nonce).member("pid", holder.key().pid);
+  who.member("pid_start", static_cast<std::int64_t>(holder.key().start));
+  (void)attempt_.post("steps/" + step_of(reply) + "/hold", who.end_object().take());
+  holder.go();
+  return attempt_.post("steps/" + step_of(reply) + "/await",
+                       json::Writer().begin_object().member("nonce", nonce).end_object().take());
 }
 
 }  // namespace

@@ -82,7 +82,11 @@ void ring_resolved(db::Tx& tx, Executor& executor, const Outcome& outcome) {
   if (resolved == nullptr) return;
   const RunId run = resolved->wait.run;
   executor.ripple(tx, resolved->ripples);
-  if (resolved->run_cancelled) tx.after_commit([&executor, run] { executor.told(run); });
+  if (resolved->run_cancelled) {  // X1: if it runs it has 30 s, and the sweep is to know
+    kernel::Ripples told;
+    told.told.push_back(run);
+    executor.ripple(tx, told);
+  }
   ring_woken(tx, executor, run, resolved->woke);
 }
 

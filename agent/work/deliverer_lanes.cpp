@@ -4,6 +4,7 @@
 #include "agent/base/crash_point.h"
 #include "agent/base/json.h"
 #include "agent/base/log.h"
+#include "agent/base/planted.h"
 #include "agent/kernel/webhooks.h"
 #include "agent/work/deliverer.h"
 #include "agent/work/retry_after.h"
@@ -220,7 +221,8 @@ Answered Deliverer::send(const kernel::OutboxRow& row) {
     if (!endpoint || endpoint->disabled_at) return never("the endpoint is switched off");
     if (auto refused = address_to(*endpoint, row, store_.now(), envelope)) return never(std::move(*refused));
   } else {
-    envelope.headers.emplace_back("Idempotency-Key", row.idem_key);
+    envelope.headers.emplace_back(
+        "Idempotency-Key", BIDE_PLANTED(key_per_delivery) ? row.idem_key + std::to_string(row.tries) : row.idem_key);
   }
   try {
     return transport_.send(envelope);

@@ -186,6 +186,7 @@ void Executor::work(std::stop_token stop) NO_THREAD_SAFETY_ANALYSIS {
       Lock lock(mutex_);
       --busy_;
     }
+    drained_.notify_all();
     ring();
   }
 }
@@ -294,6 +295,9 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
     throw;
   } catch (const std::exception& e) {
     finish.error = flow::error_json("WorkflowError", e.what());
+  } catch (...) {
+    if (options_.pass_unknown) throw;
+    finish.error = flow::error_json("WorkflowError", "It threw something that is no std::exception.");
   }
   attempt.refresh();
   switch (attempt.closing()) {
@@ -373,6 +377,8 @@ void Executor::ripple(db::Tx& tx, const kernel::Ripples& ripples) {
 
 std::optional<BootMs> Executor::abandon_overdue() {
   const BootMs now = store_.system_clock().boot_ms();
+  // Their ends could not be written, and the sweep would wait with them for room.
+  if (store_.health().storage_full) return now + limits::kDiskProbeMs;
   std::optional<BootMs> next;
   std::vector<std::shared_ptr<flow::Attempt>> overdue;
   std::vector<std::pair<RunId, std::shared_ptr<flow::Attempt>>> past_deadline;  // past the deadline of an attempt [X5]
@@ -418,6 +424,7 @@ std::optional<BootMs> Executor::abandon_overdue() {
 
 bool Executor::stop() NO_THREAD_SAFETY_ANALYSIS {
   std::vector<std::shared_ptr<flow::Attempt>> open;
+  bool held = false;
   {
     Lock lock(mutex_);
     if (stopping_) return driven_.empty();
@@ -441,14 +448,18 @@ bool Executor::stop() NO_THREAD_SAFETY_ANALYSIS {
   // K5: effects have the grace to end by themselves; whoever does not is fenced off and left behind.
   {
     std::unique_lock lock(mutex_);
-    drained_.wait_for(lock, std::chrono::milliseconds(options_.shutdown_grace), [this] { return driven_.empty(); });
+    // Not the table alone: of a run that was claimed again it has the later attempt, and the one that was abandoned
+    // may hang in a worker still.
+    drained_.wait_for(lock, std::chrono::milliseconds(options_.shutdown_grace),
+                      [this] { return driven_.empty() && busy_ == 0; });
+    held = busy_ > 0;
     open.clear();
     for (const auto& [run, driven] : driven_) {
       if (driven.attempt) open.push_back(driven.attempt);
     }
   }
   for (const auto& attempt : open) attempt->abandon();
-  if (!open.empty()) return false;
+  if (held || !open.empty()) return false;
   workers_.clear();
   return true;
 }

@@ -34,6 +34,7 @@ struct ExecutorOptions {
   DurationMs shutdown_grace = limits::kShutdownGraceMs;
   std::string owner;           // "local:<process uuid>"
   flow::Pace* pace = nullptr;  // tests
+  bool pass_unknown = false;   // tests: what code throws and is no std::exception is not the workflow's error
 };
 
 class Executor {
@@ -76,6 +77,7 @@ class Executor {
   [[nodiscard]] bool idle() const;                     // a worker is free
   [[nodiscard]] std::string held_by(RunId run) const;  // Driver::held_by, for explain
   [[nodiscard]] const std::string& owner() const { return options_.owner; }
+  [[nodiscard]] bool passes_unknown() const { return options_.pass_unknown; }
   [[nodiscard]] kernel::ClaimRules rules() const;
   [[nodiscard]] bool knows_workflow(WorkflowId workflow) const;
   // Native code of this process has this version, or accepts it: retention leaves it.

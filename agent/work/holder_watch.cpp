@@ -35,13 +35,21 @@ bool HolderWatch::look() {
   return true;
 }
 
+bool HolderWatch::lives(const flow::Attempt::OpenCall& call) {
+  if (!call.executing) return false;
+  if (call.holder.pid != 0) return is_alive(call.holder);
+  return call.pid == 0 || read_process(call.pid).has_value();
+}
+
 int HolderWatch::alive() const {
   const auto calls = attempt_.open_calls();
-  return static_cast<int>(std::count_if(calls.begin(), calls.end(), [](const auto& call) {
-    if (!call.executing) return false;
-    if (call.holder.pid != 0) return is_alive(call.holder);
-    return call.pid == 0 || read_process(call.pid).has_value();
-  }));
+  return static_cast<int>(std::count_if(calls.begin(), calls.end(), lives));
+}
+
+int HolderWatch::alive_but_undo() const {
+  const auto calls = attempt_.open_calls();
+  return static_cast<int>(
+      std::count_if(calls.begin(), calls.end(), [](const auto& call) { return !call.undoes && lives(call); }));
 }
 
 bool HolderWatch::without_holder() const {
@@ -53,7 +61,7 @@ bool HolderWatch::without_holder() const {
 void HolderWatch::terminate() {
   for (const auto& call : attempt_.open_calls()) {
     const int root = call.holder.pid != 0 ? call.holder.pid : call.pid;
-    if (!call.executing || root == 0) continue;
+    if (!call.executing || call.undoes || root == 0) continue;
     attempt_.will_signal(call.step);
     for (const ProcessInfo& process : descendants(root)) signal_process(process.key, SIGTERM);
   }
@@ -61,7 +69,7 @@ void HolderWatch::terminate() {
 
 void HolderWatch::end() {
   for (const auto& call : attempt_.open_calls()) {
-    if (!call.executing || call.holder.pid == 0) continue;
+    if (!call.executing || call.undoes || call.holder.pid == 0) continue;
     const Holder holder = holder_of(call);
     for (int look = 0; !holders_.end(holder) && look < kEndLooks; ++look) ::poll(nullptr, 0, kEndLookMs);
   }

@@ -18,6 +18,8 @@ class HolderWatch {
   [[nodiscard]] bool look();
   // Steps that execute and whose outcome is on its way: a holder, or a verb that does it itself, lives.
   [[nodiscard]] int alive() const;
+  // The same without what takes steps back: that is the undoing attempt's, and no cancel ends it [E6].
+  [[nodiscard]] int alive_but_undo() const;
   // Whether a step executes without a holder: nobody but its verb could tell its outcome.
   [[nodiscard]] bool without_holder() const;
   // SIGTERM to the commands of all steps that execute; their holders see what comes of it.
@@ -27,6 +29,7 @@ class HolderWatch {
   [[nodiscard]] bool executes_under(const ProcessKey& holder) const;
 
  private:
+  [[nodiscard]] static bool lives(const flow::Attempt::OpenCall& call);
   [[nodiscard]] Holder holder_of(const flow::Attempt::OpenCall& call) const;
 
   flow::Attempt& attempt_;

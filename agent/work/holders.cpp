@@ -91,7 +91,7 @@ Holder Holders::of_row(const kernel::ProcessRow& row) const {
   holder.nonce = row.nonce;
   holder.key = {static_cast<int>(row.pid), static_cast<std::uint64_t>(row.pid_start)};
   holder.this_boot = row.boot_id == boot_id();
-  holder.handed_in = row.stopping;
+  holder.handed_in = row.handed_in;
   return holder;
 }
 

@@ -285,9 +285,7 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
   const bool undo_died = attempt.undoing() && running.exit && running.exit->code != 0;
   if (running.crashed || !running.exit || running.exit->signalled || undo_died) {
     // Killed by nobody of ours: like a crash [K6].
-    const auto fence = attempt.fence();
-    store_.write([&](db::Tx& tx) { (void)kernel::recover_run(tx, fence.run, fence.epoch, tx.now()); });
-    attempt.close(flow::Closing::lease_lost);
+    attempt.crash();
     return;
   }
   if (running.exit->code != 0) {

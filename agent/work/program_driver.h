@@ -68,7 +68,7 @@ class ProgramDriver final : public Driver {
   // of a dead one the file is taken; one of a started step goes on. A sweep duty; returns how many were marked stopped.
   std::int64_t sweep_processes(TimeMs now);
   // While rows are left that a later pass must look at: in how long.
-  [[nodiscard]] std::optional<DurationMs> look_again(TimeMs now) const;
+  [[nodiscard]] std::optional<DurationMs> look_again() const;
 
  private:
   class Running;
@@ -79,7 +79,7 @@ class ProgramDriver final : public Driver {
   void watch(flow::Attempt& attempt, Running& running);
   void conclude(flow::Attempt& attempt, Running& running);
   [[nodiscard]] bool sweep_guard(const kernel::ProcessRow& row, const std::vector<kernel::ProcessRow>& rows,
-                                 TimeMs since, TimeMs now) const;
+                                 BootMs since, BootMs now) const;
   [[nodiscard]] bool sweep_holder(const kernel::ProcessRow& row);
 
   db::Store& store_;
@@ -97,7 +97,7 @@ class ProgramDriver final : public Driver {
   std::map<RunId, std::string> held_by_ GUARDED_BY(mutex_);
   std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);          // rows of guards that this process drives
   std::map<RunId, std::int64_t> driven_ GUARDED_BY(mutex_);    // their runs, and the epoch
-  std::map<ProcessId, TimeMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
+  std::map<ProcessId, BootMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
 };
 
 }  // namespace bide::work

@@ -21,7 +21,7 @@ ProcessKey key_of(const kernel::ProcessRow& row) {
 
 // True: nothing of it is left but holders.
 bool ProgramDriver::sweep_guard(const kernel::ProcessRow& row, const std::vector<kernel::ProcessRow>& rows,
-                                TimeMs since, TimeMs now) const {
+                                BootMs since, BootMs now) const {
   if (row.boot_id != boot_id()) return true;
   TreeScope scope{key_of(row), AttemptMark{settings_.socket, row.run.value, row.epoch}};
   // The guard knows its tree best: it has some time to end it, if it lives.
@@ -40,7 +40,8 @@ bool ProgramDriver::sweep_holder(const kernel::ProcessRow& row) {
   return found == Holders::Found::handed_in || found == Holders::Found::gone;
 }
 
-std::int64_t ProgramDriver::sweep_processes(TimeMs now) {
+std::int64_t ProgramDriver::sweep_processes(TimeMs) {
+  const BootMs boot = store_.system_clock().boot_ms();  // C6: no step of the wall clock makes a guard younger
   const auto rows =
       store_.read([](db::ReadTx& tx) { return kernel::live_processes(tx, ProcessId(), limits::kSweepBudget); });
   std::vector<ProcessId> stopped;
@@ -52,18 +53,18 @@ std::int64_t ProgramDriver::sweep_processes(TimeMs now) {
     });
   }
   for (const kernel::ProcessRow& row : rows) {
-    TimeMs since = now;
+    BootMs since = boot;
     {
       Lock lock(mutex_);
       const auto driven = driven_.find(row.run);
       // Its driver looks after it, and what its step has left behind ends with the attempt.
       const bool looked_after = row.step && driven != driven_.end() && (row.holds || driven->second == row.epoch);
       if (mine_.contains(row.id) || looked_after) continue;
-      since = first_seen_.try_emplace(row.id, now).first->second;
+      since = first_seen_.try_emplace(row.id, boot).first->second;
     }
     if (row.step) {
       if (sweep_holder(row)) ++holders;
-    } else if (sweep_guard(row, rows, since, now)) {
+    } else if (sweep_guard(row, rows, since, boot)) {
       stopped.push_back(row.id);
     }
   }
@@ -80,7 +81,8 @@ std::int64_t ProgramDriver::sweep_processes(TimeMs now) {
   return static_cast<std::int64_t>(stopped.size()) + holders;
 }
 
-std::optional<DurationMs> ProgramDriver::look_again(TimeMs now) const {
+std::optional<DurationMs> ProgramDriver::look_again() const {
+  const BootMs now = store_.system_clock().boot_ms();
   Lock lock(mutex_);
   std::optional<DurationMs> soonest;
   for (const auto& [id, since] : first_seen_) {
@@ -106,7 +108,7 @@ void ProgramDriver::let_finish(flow::Attempt& attempt) {
     if (why == flow::Closing::shutdown || why == flow::Closing::lease_lost) return;
     try {
       (void)steps.look();
-      if (steps.alive() == 0) return;
+      if (steps.alive_but_undo() == 0) return;
       if (attempt.cancel_requested()) {  // V2
         const BootMs now = store_.system_clock().boot_ms();
         if (!told_at) {

@@ -116,8 +116,9 @@ std::int64_t Sweep::overdue(TimeMs) {
 }
 
 // W3: the backstop of a child's end. A scan that was cut short by its budget goes on where it stopped.
-std::int64_t Sweep::children(TimeMs now) {
-  if (!children_cursor_.valid() && children_done_at_ && now - *children_done_at_ < limits::kOrphanScanMs) return 0;
+std::int64_t Sweep::children(TimeMs) {
+  if (!children_cursor_.valid() && children_done_at_ && boot_ms() - *children_done_at_ < limits::kOrphanScanMs)
+    return 0;
   std::int64_t told = 0;
   for (;;) {
     const auto page =
@@ -133,7 +134,7 @@ std::int64_t Sweep::children(TimeMs now) {
     }
     children_cursor_ = page.last;
     if (!children_cursor_.valid()) {
-      children_done_at_ = now;
+      children_done_at_ = boot_ms();
       return told;
     }
     if (told >= limits::kSweepBudget || closing_.load()) return told;
@@ -143,7 +144,7 @@ std::int64_t Sweep::children(TimeMs now) {
 // W4: running rows that nobody drives. A scan that was cut short by its budget goes on where it stopped.
 std::int64_t Sweep::orphans(TimeMs now) {
   if (BIDE_PLANTED(orphans_left)) return 0;
-  if (!orphan_cursor_.valid() && orphans_done_at_ && now - *orphans_done_at_ < limits::kOrphanScanMs) return 0;
+  if (!orphan_cursor_.valid() && orphans_done_at_ && boot_ms() - *orphans_done_at_ < limits::kOrphanScanMs) return 0;
   std::int64_t queued = 0;
   for (;;) {
     const auto page =
@@ -168,7 +169,7 @@ std::int64_t Sweep::orphans(TimeMs now) {
     }
     if (page.size() < static_cast<std::size_t>(limits::kSweepPage)) {
       orphan_cursor_ = RunId();
-      orphans_done_at_ = now;
+      orphans_done_at_ = boot_ms();
       return queued;
     }
     orphan_cursor_ = page.back().run;
@@ -179,7 +180,7 @@ std::int64_t Sweep::orphans(TimeMs now) {
 // W5: a check now and then finds what is stuck; its re-drives come from an index.
 std::int64_t Sweep::stalled(TimeMs now) {
   const kernel::ClaimRules rules = executor_.rules();
-  if (stalled_cursor_.valid() || !stalled_done_at_ || now - *stalled_done_at_ >= limits::kCheckMs) {
+  if (stalled_cursor_.valid() || !stalled_done_at_ || boot_ms() - *stalled_done_at_ >= limits::kCheckMs) {
     const bool idle = executor_.idle() && !store_.clock().held();
     std::int64_t looked = 0;
     do {
@@ -195,7 +196,7 @@ std::int64_t Sweep::stalled(TimeMs now) {
       stalled_cursor_ = page.last;
       looked += limits::kSweepPage;
     } while (stalled_cursor_.valid() && looked < limits::kCheckBudget);
-    if (!stalled_cursor_.valid()) stalled_done_at_ = now;
+    if (!stalled_cursor_.valid()) stalled_done_at_ = boot_ms();
   }
   return redrive(rules);
 }

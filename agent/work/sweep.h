@@ -91,11 +91,13 @@ class Sweep {
   Mutex pass_mutex_;  // one pass at a time
   // Of the pass.
   StepId children_cursor_;
-  std::optional<TimeMs> children_done_at_;
+  // Marks of its own are on the clock that nobody sets [C6].
+  [[nodiscard]] BootMs boot_ms() const { return store_.system_clock().boot_ms(); }
+  std::optional<BootMs> children_done_at_;
   RunId orphan_cursor_;
-  std::optional<TimeMs> orphans_done_at_;
+  std::optional<BootMs> orphans_done_at_;
   RunId stalled_cursor_;
-  std::optional<TimeMs> stalled_done_at_;
+  std::optional<BootMs> stalled_done_at_;
   std::optional<BootMs> next_overdue_;
   std::atomic<BootMs> sleeps_until_{0};  // of the boot-time clock; 0: no loop
 

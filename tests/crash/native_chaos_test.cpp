@@ -148,4 +148,21 @@ TEST_CASE("[N83] 200 kills over a saga, a fan-out and a loop with approvals: eve
   kill_at_random(200, 6);
 }
 
+TEST_CASE(
+    "[W10] hooks of native code run in each pass of the sweep, and one that throws is told of and holds up none") {
+  CrashBox box(native_agent());
+  box.serve({{"HOOK_LEDGER", box.folder() + "/ledger"}});
+  const auto pass = [&] { return box.ask("POST", "/v1/sweep", Json::object()).second; };
+  const int before = box.effects("hook");
+  CHECK(pass().value("first_error", Json()) == Json());
+  CHECK(box.effects("hook") > before);
+  box.touch("ledger.fails");
+  const int between = box.effects("hook");
+  CHECK(pass()["first_error"] == "hooks: the hook was told to fail");
+  CHECK(box.effects("hook") > between);
+  CHECK(box.ask("GET", "/readyz").second["reason"] == "hooks: the hook was told to fail");
+  const std::int64_t run = box.start("saga", {{"ledger", box.folder() + "/ledger"}});  // it works all the same
+  box.until_status(run, "completed");
+}
+
 }  // namespace bide::test

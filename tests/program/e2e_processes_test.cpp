@@ -215,6 +215,12 @@ TEST_CASE("[N129] e2e: no descriptors left: queued with a reason, what runs goes
     return box.sql("SELECT count(*) AS n FROM events WHERE kind = '" + kind + "' AND run_id = " + soon)[0][0];
   };
   eventually([&] { return events("run.suspended") == 1; }, "it sleeps");  // queued it was before, too
+  // Without descriptors nobody could see that its processes are gone, and it would not be claimed [K7].
+  eventually(
+      [&] {
+        return box.sql("SELECT count(*) AS n FROM processes WHERE status <> 'stopped' AND run_id = " + soon)[0][0] == 0;
+      },
+      "its processes are gone");
   const auto row = [&](const std::string& run, const std::string& column) {
     const Json rows = box.sql("SELECT " + column + " AS it FROM runs WHERE id = " + run);
     return rows[0][0];

@@ -19,6 +19,14 @@ void swap_exceptions(void** mine, void** theirs) {
   std::memcpy(globals, theirs, 2 * sizeof(void*));
 }
 
+// swapcontext asks the system for the signal mask twice a switch. A fiber's first entry is by its context, all later
+// switches are jumps between the stacks; AddressSanitizer takes those for the end of a frame.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kJumps = false;
+#else
+constexpr bool kJumps = true;
+#endif
+
 }  // namespace
 
 Fibers::~Fibers() { kill(); }
@@ -59,12 +67,31 @@ void Fibers::entry(unsigned high, unsigned low) {
   self->give_up(State::ready, 0);
 }
 
+// From the fiber to the outside.
+void Fibers::leave(Fiber& fiber) {
+  if (!kJumps) {
+    ::swapcontext(&fiber.context, &outside_);
+  } else if (_setjmp(fiber.jump) == 0) {
+    _longjmp(outside_jump_, 1);
+  }
+}
+
+void Fibers::enter(Fiber& fiber) {
+  if (!kJumps) {
+    ::swapcontext(&outside_, &fiber.context);
+  } else if (_setjmp(outside_jump_) == 0) {
+    if (fiber.begun) _longjmp(fiber.jump, 1);
+    fiber.begun = true;
+    ::setcontext(&fiber.context);
+  }
+}
+
 void Fibers::give_up(State state, BootMs wake) {
   Fiber* fiber = current_;
   fiber->state = state;
   fiber->wake = wake;
   swap_exceptions(fiber->exceptions, outside_exceptions_);
-  ::swapcontext(&fiber->context, &outside_);
+  leave(*fiber);
   if (killing_) throw Killed{};
 }
 
@@ -72,7 +99,7 @@ void Fibers::resume(Fiber& fiber) {
   ++switches_;
   current_ = &fiber;
   swap_exceptions(outside_exceptions_, fiber.exceptions);
-  ::swapcontext(&outside_, &fiber.context);
+  enter(fiber);
   current_ = nullptr;
 }
 
@@ -105,7 +132,7 @@ void Fibers::run(const std::vector<std::function<void()>>& branches) {
     current_->state = State::joining;
     Fiber* fiber = current_;
     swap_exceptions(fiber->exceptions, outside_exceptions_);
-    ::swapcontext(&fiber->context, &outside_);
+    leave(*fiber);
     // A dying process: this frame outlives those of its branches, which point into it.
     if (killing_ && open == 0) break;
   }

@@ -12,6 +12,7 @@
 
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -62,6 +63,8 @@ class Fibers {
   enum class State { ready, polling, sleeping, joining };
   struct Fiber {
     ucontext_t context{};
+    std::jmp_buf jump{};
+    bool begun = false;
     std::unique_ptr<char[]> stack;
     std::function<void()> code;
     std::function<void()> done;
@@ -77,6 +80,8 @@ class Fibers {
   [[nodiscard]] bool runnable(const Fiber& fiber) const;
   void give_up(State state, BootMs wake);
   void resume(Fiber& fiber);
+  void leave(Fiber& fiber);
+  void enter(Fiber& fiber);
   void bury();
 
   Random& random_;
@@ -84,6 +89,7 @@ class Fibers {
   std::vector<std::unique_ptr<char[]>> stacks_;  // to be used again
   Fiber* current_ = nullptr;
   ucontext_t outside_{};
+  std::jmp_buf outside_jump_{};
   void* outside_exceptions_[2] = {nullptr, nullptr};
   BootMs now_ = 0;
   std::uint64_t activity_ = 1;

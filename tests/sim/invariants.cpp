@@ -86,7 +86,7 @@ void World::check() {
 // A3: while a step executes, its run's lease is not given back, unless it was taken away.
 void World::check_steps_at_work() {
   for (const auto& [id, effect] : ledger_.effects) {
-    if (!effect.running() || effect.op->kind == OpKind::task) continue;
+    if (!effect.running() || effect.held || effect.op->kind == OpKind::task) continue;
     process_->store->read([&, run = id.first](db::ReadTx& tx) {
       db::Query q(tx,
                   "SELECT status, EXISTS (SELECT 1 FROM events e WHERE e.run_id = r.id AND e.kind = 'run.abandoned') "
@@ -134,7 +134,9 @@ void World::check_whole() {
   if (acts_ % 64 == 0) check_rules();
   process_->store->read([&](db::ReadTx& tx) {
     for (const auto& [run, outside] : ledger_.runs) {
-      db::Query q(tx, "SELECT status, cancel_requested_at IS NOT NULL FROM runs WHERE id = ?");
+      db::Query q(tx,
+                  "SELECT status, cancel_requested_at IS NOT NULL, finished_at IS NULL AND cancel_requested_at IS NULL "
+                  "AND paused_at IS NULL FROM runs WHERE id = ?");
       if (!q.bind(run).next()) {
         if (outside.acknowledged) violated("I1", "run " + number(run) + " was acknowledged and is gone");
         continue;
@@ -143,6 +145,8 @@ void World::check_whole() {
         violated("I1", "the cancel of run " + number(run) + " was acknowledged and is gone");
       if (outside.cancel_acknowledged && (q.text(0) == "completed" || q.text(0) == "failed"))
         violated("I1", "the cancel of run " + number(run) + " was acknowledged and it is " + q.text(0));
+      if (outside.paused && q.integer(2) != 0)
+        violated("I1", "the pause of run " + number(run) + " was acknowledged and is gone");
       for (const auto& [name, sent] : outside.signals) {
         for (const auto& [id, payload] : sent) {
           db::Query s(tx, "SELECT payload FROM signals WHERE id = ?");
@@ -178,7 +182,8 @@ void World::check_whole() {
     none(tx, "I4", "a step has consumed two signals",
          "SELECT consumed_by FROM signals WHERE consumed_by IS NOT NULL GROUP BY consumed_by HAVING count(*) > 1");
     none(tx, "I9", "a step that waits has no wait",
-         "SELECT id FROM steps s WHERE kind IN ('approval','question','timer','signal','first_of') AND NOT EXISTS "
+         "SELECT id FROM steps s WHERE kind IN ('approval','question','timer','signal','first_of') AND copied_from IS "
+         "NULL AND NOT EXISTS "
          "(SELECT 1 FROM "
          "waits w WHERE w.step_id = s.id)");
     none(tx, "I9", "a step in doubt of a live run has no question",
@@ -253,6 +258,7 @@ void World::check_end() {
     if (open.next()) violated("I9", "step " + number(open.integer(0)) + " is open though its run has ended");
     check_undone(tx);
     check_delivered(tx);
+    check_continued(tx);
     db::Query ends(tx, "SELECT status, count(*) FROM runs GROUP BY status");
     while (ends.next()) ledger_.counts.add("runs " + ends.text(0), ends.integer(1));
     db::Query waits(tx, "SELECT kind || ' ' || status, count(*) FROM waits GROUP BY 1");
@@ -260,6 +266,18 @@ void World::check_end() {
     db::Query events(tx, "SELECT kind, count(*) FROM events GROUP BY kind");
     while (events.next()) ledger_.counts.add("event " + events.text(0), events.integer(1));
   });
+}
+
+// X7: who goes on as a new run has exactly one successor, and keeps nothing that is for it.
+void World::check_continued(db::ReadTx& tx) {
+  none(tx, "I1", "a run went on as a new one that is not there",
+       "SELECT r.id FROM runs r WHERE json_extract(r.result, '$.continued_as') IS NOT NULL AND NOT EXISTS (SELECT 1 "
+       "FROM runs n WHERE n.id = json_extract(r.result, '$.continued_as') AND n.continued_from = r.id)");
+  none(tx, "I1", "a run has two successors",
+       "SELECT continued_from FROM runs WHERE continued_from IS NOT NULL GROUP BY continued_from HAVING count(*) > 1");
+  none(tx, "I4", "a run that goes on as a new one kept an unread signal",
+       "SELECT s.id FROM signals s JOIN runs r ON r.id = s.run_id WHERE s.consumed_by IS NULL AND "
+       "json_extract(r.result, '$.continued_as') IS NOT NULL");
 }
 
 }  // namespace bide::sim

@@ -112,6 +112,7 @@ void Ledger::saw_signal(RunId run, const Op& op, const std::string& result) {
 
 void Ledger::process_died() {
   for (auto& [id, effect] : effects) {
+    if (effect.held) continue;  // its holder says how it ended
     // Nobody drives the run of a task: its worker's death interrupts it all the same.
     if (effect.running() && effect.op->kind == OpKind::task) ++runs[id.first].interruptions;
     for (Execution& execution : effect.executions) {

@@ -46,6 +46,7 @@ struct Effect {
   std::int64_t failures = 0;    // recorded ones that have given their licence
   bool said_ran = false;        // a person or a probe said so, truly
   bool could_not_tell = false;  // its probe said so
+  bool held = false;            // by a process that the agent's end does not touch
   [[nodiscard]] bool running() const;
   [[nodiscard]] int threw() const;
 };
@@ -65,6 +66,8 @@ struct RunOutside {
   std::map<std::string, std::vector<std::pair<std::int64_t, std::string>>> signals;  // acknowledged: id and payload
   std::map<std::string, std::int64_t> last_signal;                                   // read last, by name
   bool cancel_acknowledged = false;
+  bool program = false;
+  bool paused = false;          // acknowledged, and nobody tried to resume it since
   std::map<int, Undo> undos;    // by operation
   std::vector<int> undo_order;  // as they were applied first
   int retries = 0;

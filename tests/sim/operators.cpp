@@ -43,6 +43,7 @@ void World::operate_once() {
   if (dice < 90) return retry();
   if (dice < 92) return pause();
   if (dice < 97) return again();
+  if (dice < 99) return fork_some_run();
   (void)process_->commands->sweep_now();
 }
 
@@ -51,7 +52,7 @@ void World::start_run() {
   const std::uint64_t plan = chance_.next() >> 12U;
   const char* by = kPeople[chance_.below(3)];
   work::StartRequest request;
-  request.workflow = chance_.one_in(4) ? kNarrow : kFlow;
+  request.workflow = chance_.one_in(4) ? kNarrow : chance_.one_in(3) ? kProgram : kFlow;
   request.input = "{\"plan\":" + std::to_string(plan) + "}";
   request.priority = chance_.one_in(4) ? chance_.between(-3, 3) : 0;
   if (chance_.one_in(3)) request.key = "key-" + std::to_string(chance_.below(8));
@@ -71,7 +72,8 @@ void World::start_run() {
   if (fresh && outside.acknowledged) violated("I1", "run " + std::to_string(run->value) + " was started twice");
   outside.acknowledged = true;
   outside.created_by = by;
-  if (outside.plan.ops.empty() && fresh) outside.plan = make_plan(plan);
+  const bool program = request.workflow == kProgram;
+  if (outside.plan.ops.empty() && fresh) outside.plan = make_plan(plan, program ? PlanKind::program : PlanKind::whole);
   ledger_.counts.add("runs");
   say("run " + std::to_string(run->value) + " is started");
 }
@@ -130,6 +132,9 @@ void World::answer_doubt(const kernel::WaitRow& wait) {
   if (op->probe == ProbeKind::truthful && !effect.could_not_tell)
     violated("I3", "a question about " + wait.name + " of run " + std::to_string(wait.run.value) +
                        ", whose probe could have told");
+  if (could_tell(wait.run, *op))
+    violated("I3", "a question about " + wait.name + " of run " + std::to_string(wait.run.value) +
+                       ", whose outcome a holder or its file could tell");
   if (effect.running()) return;
   kernel::Decision decision;
   const bool abort = chance_.one_in(12);
@@ -280,14 +285,46 @@ void World::retry() {
   say("run " + std::to_string(run.value) + " is retried");
 }
 
+// X4: of a run that has ended, and whose steps nobody takes back (an effect that two runs share is not followed here).
+void World::fork_some_run() {
+  const auto ended = process_->store->read([](db::ReadTx& tx) {
+    std::vector<RunId> runs;
+    db::Query q(tx, "SELECT id FROM runs WHERE status IN ('completed', 'failed') ORDER BY id");
+    while (q.next()) runs.push_back(RunId(q.integer(0)));
+    return runs;
+  });
+  if (ended.empty()) return;
+  const RunId from = ended[chance_.below(ended.size())];
+  const auto known = ledger_.runs.find(from.value);
+  if (known == ledger_.runs.end() || known->second.plan.ops.empty() || known->second.plan.undoes()) return;
+  std::optional<RunId> run;
+  const auto entries = static_cast<std::int64_t>(chance_.below(8));
+  (void)process_->commands->fork_run(from, entries, chance_.one_in(2), person("ada"), std::nullopt,
+                                     [&](const kernel::ForkOutcome& outcome) {
+                                       if (const auto* forked = std::get_if<kernel::Forked>(&outcome))
+                                         run = forked->run;
+                                       return work::Answer{};
+                                     });
+  if (!run) return;
+  ledger_.runs[run->value].acknowledged = true;
+  ledger_.runs[run->value].created_by = "ada";
+  ledger_.counts.add("forks");
+  say("run " + std::to_string(run->value) + " is forked from " + std::to_string(from.value));
+}
+
 // X5: and most of those that are paused go on later.
 void World::pause() {
   const auto live = live_runs();
   if (live.empty()) return;
   const RunId run = live[chance_.below(live.size())];
   const bool paused = !chance_.one_in(3);
-  (void)process_->commands->pause(run, paused, person("ada"), std::nullopt,
-                                  [](const kernel::PauseOutcome&) { return work::Answer{}; });
+  if (!paused) ledger_.runs[run.value].paused = false;
+  bool taken = false;
+  (void)process_->commands->pause(run, paused, person("ada"), std::nullopt, [&](const kernel::PauseOutcome& outcome) {
+    taken = !std::holds_alternative<Problem>(outcome);
+    return work::Answer{};
+  });
+  if (paused && taken) ledger_.runs[run.value].paused = true;
   ledger_.counts.add("pauses");
   say("run " + std::to_string(run.value) + (paused ? " is paused" : " is resumed"));
 }
@@ -300,6 +337,7 @@ void World::resume_all() {
     return runs;
   });
   for (const RunId run : paused) {
+    ledger_.runs[run.value].paused = false;
     (void)process_->commands->pause(run, false, person("ada"), std::nullopt,
                                     [](const kernel::PauseOutcome&) { return work::Answer{}; });
   }

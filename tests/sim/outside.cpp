@@ -8,31 +8,38 @@
 namespace bide::sim {
 namespace {
 
-// An attempt that is in the code. One that ends with its process stays in the table: it was interrupted.
-struct Driven {
-  Driven(std::map<std::int64_t, int>& all, RunId id, const Process& in) : runs(all), run(id.value), process(in) {
-    ++runs[run];
-  }
-  ~Driven() {
-    if (!process.dead()) --runs[run];
-  }
-  std::map<std::int64_t, int>& runs;
-  const std::int64_t run;
-  const Process& process;
-};
-
 struct PlanFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 }  // namespace
 
+flow::ApprovalOptions approval_of(const Op& op) {
+  flow::ApprovalOptions options;
+  options.name = op.name;
+  options.timeout = op.expires;
+  if (op.has_fallback && op.expires) options.fallback = "denied";
+  options.quorum = op.quorum;
+  options.policy = op.policy;
+  return options;
+}
+
+flow::QuestionOptions question_of(const Op& op) {
+  flow::QuestionOptions options;
+  options.name = op.name;
+  options.options = {"red", "green", "blue"};
+  options.timeout = op.expires;
+  if (op.has_fallback && op.expires) options.fallback = "\"blue\"";
+  return options;
+}
+
 std::string World::code(flow::Context& context) {
   const Driven driven(driven_, context.run(), *process_);
   RunOutside& outside = ledger_.runs[context.run().value];
   if (outside.plan.ops.empty()) {
-    outside.plan = make_plan(static_cast<std::uint64_t>(json::int_member(context.input(), "plan").value_or(0)),
-                             json::bool_member(context.input(), "leaf").value_or(false));
+    outside.plan =
+        make_plan(static_cast<std::uint64_t>(json::int_member(context.input(), "plan").value_or(0)),
+                  json::bool_member(context.input(), "leaf").value_or(false) ? PlanKind::leaf : PlanKind::whole);
   }
   process_->store->read([&](db::ReadTx& tx) {
     db::Query q(tx, "SELECT error IS NOT NULL FROM runs WHERE id = ?");
@@ -41,6 +48,12 @@ std::string World::code(flow::Context& context) {
   });
   play(context, outside.plan.ops);
   if (outside.plan.fails_at_end) throw PlanFailed("the plan ends so");
+  const auto round = json::int_member(context.input(), "round").value_or(0);
+  if (outside.plan.continues && round < 2) {
+    const auto number = json::int_member(context.input(), "plan").value_or(0);
+    context.continue_as_new("{\"plan\":" + std::to_string(number + 1) + ",\"round\":" + std::to_string(round + 1) +
+                            "}");
+  }
   return "\"played\"";
 }
 
@@ -52,7 +65,7 @@ void World::play(flow::Context& context, const std::vector<Op>& ops) {
     } catch (const flow::StepFailed& failed) {
       const std::string code = json::string_member(failed.error, "code").value_or("?");
       const bool executes = op.kind == OpKind::step || op.kind == OpKind::task;
-      if (executes && code == "StepError") check_gave_up(context.run(), op);
+      if (executes && code == "StepError" && !is_copied(context.run(), op)) check_gave_up(context.run(), op);
       ledger_.saw(context.run(), op, "failed " + code);
       ledger_.counts.add("failures seen");
       if (!op.tolerant) throw;
@@ -65,24 +78,13 @@ void World::play_one(flow::Context& context, const Op& op) {
   switch (op.kind) {
     case OpKind::step: ledger_.saw(run, op, play_step(context, op)); return;
     case OpKind::approval: {
-      flow::ApprovalOptions options;
-      options.name = op.name;
-      options.timeout = op.expires;
-      if (op.has_fallback && op.expires) options.fallback = "denied";
-      options.quorum = op.quorum;
-      options.policy = op.policy;
-      const std::string result = context.approval("May " + op.name + " go on?", options);
+      const std::string result = context.approval("May " + op.name + " go on?", approval_of(op));
       check_answer(run, op.name, result);
       ledger_.saw(run, op, result);
       return;
     }
     case OpKind::question: {
-      flow::QuestionOptions options;
-      options.name = op.name;
-      options.options = {"red", "green", "blue"};
-      options.timeout = op.expires;
-      if (op.has_fallback && op.expires) options.fallback = "\"blue\"";
-      const std::string result = context.question("Which colour?", options);
+      const std::string result = context.question("Which colour?", question_of(op));
       check_answer(run, op.name, result);
       ledger_.saw(run, op, result);
       return;
@@ -90,7 +92,7 @@ void World::play_one(flow::Context& context, const Op& op) {
     case OpKind::signal: ledger_.saw_signal(run, op, context.signal(op.name, op.expires)); return;
     case OpKind::sleep: {
       const TimeMs asked = asked_at_.emplace(std::pair(run.value, op.index), true_).first->second;
-      const std::int64_t jumps = clock_jumps_;
+      const std::int64_t jumps = clock_jumps_ + (is_fork(run) ? 1 : 0);
       context.sleep(op.length);
       ledger_.saw(run, op, "slept");
       ledger_.counts.add("sleeps");
@@ -102,6 +104,15 @@ void World::play_one(flow::Context& context, const Op& op) {
     case OpKind::value:
       ledger_.saw(run, op, context.value(op.name, [this] { return std::to_string(chance_.below(1'000'000)); }));
       return;
+    case OpKind::state: {
+      const std::string name = "state-" + std::to_string(op.index % 2);
+      context.set_state(name, std::to_string(op.index));
+      if (context.state(name) != std::to_string(op.index))
+        violated("I1", name + " of run " + std::to_string(run.value) + " was set and is another");
+      ledger_.saw(run, op, "set");
+      ledger_.counts.add("states");
+      return;
+    }
     case OpKind::call: play_call(context, op); return;
     case OpKind::message: play_message(context, op); return;
     case OpKind::first_of: play_first_of(context, op); return;
@@ -126,7 +137,8 @@ void World::check_gave_up(RunId run, const Op& op) {
   if (op.final_failure || op.hangs || ledger_.runs[run.value].retries > 0) return;
   const Effect& effect = ledger_.effect(run, op);
   const int threw = effect.threw();
-  const int retries = op.retries.value_or(op.effect == kernel::Effect::non_idempotent ? 0 : limits::kNativeRetries);
+  const bool none = op.effect == kernel::Effect::non_idempotent || ledger_.runs[run.value].program;
+  const int retries = op.retries.value_or(none ? 0 : limits::kNativeRetries);
   if (threw < retries + 1)
     violated("I2", op.name + " of run " + std::to_string(run.value) + " was given up after " + std::to_string(threw) +
                        " failures, it has " + std::to_string(retries) + " retries");
@@ -153,6 +165,10 @@ std::string World::play_step(flow::Context& context, const Op& op) {
 
 // What a completed step gives is what its effect returned, or what a person said it did [I1, I2].
 void World::check_result(RunId run, const Op& op, const std::string& result) {
+  if (is_copied(run, op)) {
+    ledger_.counts.add("copied results");
+    return;
+  }
   const Effect& effect = ledger_.effect(run, op);
   const bool said = effect.said_ran && (result == R"({"assumed":true})" || result == "\"assumed\"");
   if (result != result_of(effect) && !said)
@@ -218,6 +234,21 @@ flow::ProbeAnswer World::probe(RunId run, const Op& op) {
   }
   ++effect.licences;
   return {flow::ProbeVerdict::did_not_run, "null"};
+}
+
+bool World::is_fork(RunId run) {
+  return process_->store->read([&](db::ReadTx& tx) {
+    db::Query q(tx, "SELECT forked_from IS NOT NULL FROM runs WHERE id = ?");
+    return q.bind(run).one().integer(0) != 0;
+  });
+}
+
+// X4: what it gives happened in another run.
+bool World::is_copied(RunId run, const Op& op) {
+  return process_->store->read([&](db::ReadTx& tx) {
+    db::Query q(tx, "SELECT 1 FROM steps WHERE run_id = ? AND name = ? AND copied_from IS NOT NULL");
+    return q.bind(run, op.name).next();
+  });
 }
 
 // What the code is given is what somebody was told, byte for byte [I4].

@@ -1,5 +1,8 @@
 #include "tests/sim/plan.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "tests/sim/chance.h"
 
 namespace bide::sim {
@@ -10,12 +13,13 @@ constexpr DurationMs kHour = 60 * kMinute;
 
 class Maker {
  public:
-  Maker(std::uint64_t seed, bool leaf) : chance_(seed), leaf_(leaf) {}
+  Maker(std::uint64_t seed, PlanKind kind) : chance_(seed), kind_(kind) {}
 
   Plan make() {
     Plan plan;
     plan.ops = ops(1 + static_cast<int>(chance_.below(6)), 0);
     plan.fails_at_end = chance_.one_in(25);
+    plan.continues = kind_ == PlanKind::whole && chance_.one_in(8);
     return plan;
   }
 
@@ -34,13 +38,13 @@ class Maker {
       step(op);
     } else if (dice < 40) {
       op.kind = OpKind::message;
-    } else if (dice < 43 && !leaf_) {
+    } else if (dice < 43 && kind_ == PlanKind::whole) {
       op.kind = OpKind::call;
       op.child = chance_.next() >> 12U;
-    } else if (dice < 46) {
+    } else if (dice < 46 && kind_ != PlanKind::program) {
       op.kind = OpKind::first_of;
       op.length = chance_.between(kMinute, 3 * kHour);
-    } else if (dice < 50 && op.index <= kMostOps) {
+    } else if (dice < 50 && op.index <= kMostOps && kind_ != PlanKind::program) {
       step(op);
       task(op);
     } else if (dice < 50) {
@@ -61,6 +65,8 @@ class Maker {
     } else if (dice < 87) {
       op.kind = OpKind::sleep;
       op.length = chance_.one_in(3) ? chance_.between(0, 2'000) : chance_.between(1'000, 5 * kHour);
+    } else if (dice < 90) {
+      op.kind = OpKind::state;
     } else if (dice < 93 || depth > 1) {
       op.kind = OpKind::value;
     } else {
@@ -92,6 +98,11 @@ class Maker {
     op.assumes = chance_.one_in(4);
     op.undone = chance_.one_in(4);
     if (op.undone && chance_.one_in(3)) op.undo_fails = 1 + static_cast<int>(chance_.below(2));
+    if (kind_ == PlanKind::program) {
+      op.timeout = 0;
+      op.hangs = false;
+      op.undone = false;
+    }
   }
 
   // Any worker's: it has no timeout, no probe and no compensation.
@@ -106,7 +117,7 @@ class Maker {
 
   static std::string name_of(const Op& op) {
     static constexpr const char* kWords[] = {"step",     "approval", "question", "signal",   "sleep", "value",
-                                             "branches", "message",  "call",     "first_of", "task"};
+                                             "branches", "message",  "call",     "first_of", "task",  "state"};
     // Signals share few names: the order in which they are read is a promise.
     if (op.kind == OpKind::signal) return "signal-" + std::to_string(op.index % 2);
     if (op.kind == OpKind::task) return task_name(op.index);
@@ -114,13 +125,22 @@ class Maker {
   }
 
   Chance chance_;
-  const bool leaf_;
+  const PlanKind kind_;
   int last_ = 0;
 };
 
 }  // namespace
 
-Plan make_plan(std::uint64_t seed, bool leaf) { return Maker(seed, leaf).make(); }
+bool Plan::undoes() const {
+  const std::function<bool(const std::vector<Op>&)> any = [&](const std::vector<Op>& some) {
+    return std::any_of(some.begin(), some.end(), [&](const Op& op) {
+      return op.undone || std::any_of(op.branches.begin(), op.branches.end(), any);
+    });
+  };
+  return any(ops);
+}
+
+Plan make_plan(std::uint64_t seed, PlanKind kind) { return Maker(seed, kind).make(); }
 
 std::string task_name(int index) { return "task-" + std::to_string(index); }
 

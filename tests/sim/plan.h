@@ -11,7 +11,7 @@
 
 namespace bide::sim {
 
-enum class OpKind { step, approval, question, signal, sleep, value, branches, message, call, first_of, task };
+enum class OpKind { step, approval, question, signal, sleep, value, branches, message, call, first_of, task, state };
 enum class ProbeKind { none, truthful, blind };  // blind: cannot tell, or throws
 
 struct Op {
@@ -44,11 +44,17 @@ struct Op {
 
 struct Plan {
   std::vector<Op> ops;
-  bool fails_at_end = false;  // the code throws after its last operation
+  bool fails_at_end = false;          // the code throws after its last operation
+  bool continues = false;             // it goes on as a new run, twice
+  [[nodiscard]] bool undoes() const;  // an operation has a compensation
 };
 
-// `leaf`: of a child, that calls nobody.
-[[nodiscard]] Plan make_plan(std::uint64_t seed, bool leaf = false);
+enum class PlanKind {
+  whole,
+  leaf,     // of a child: it calls nobody
+  program,  // what a program's verbs do here: steps under holders, waits, values, messages, branches
+};
+[[nodiscard]] Plan make_plan(std::uint64_t seed, PlanKind kind = PlanKind::whole);
 // The function that the task of that index names.
 [[nodiscard]] std::string task_name(int index);
 inline constexpr int kMostOps = 80;  // no plan has an index over that

@@ -5,6 +5,7 @@
 
 #include "agent/base/limits.h"
 #include "tests/sim/ledger.h"
+#include "tests/sim/programs.h"
 
 namespace bide::sim {
 namespace {
@@ -70,6 +71,7 @@ void Process::open(const ProcessSettings& settings) {
   executor_options.owner = "local:process-" + std::to_string(settings.generation);
   executor_options.shutdown_grace = 0;
   executor_options.pace = this;
+  executor_options.pass_unknown = true;
   executor = std::make_unique<work::Executor>(*store, chance_.random(), registry, executor_options);
   executor->set_overdue_bell([this](BootMs at) {
     if (at < sweep_at_) sweep_rung_ = true;
@@ -82,10 +84,18 @@ void Process::open(const ProcessSettings& settings) {
   };
   executor->set_find_workflow(find);
   executor->register_workflows();
+  store->write([](db::Tx& tx) {
+    const auto workflow = kernel::ensure_workflow(tx, kProgram);
+    (void)kernel::ensure_version(tx, workflow, "1", kernel::WorkflowKind::program, "{}", tx.now());
+  });
+  executor->set_program_driver(settings.programs);
   sweep = std::make_unique<work::Sweep>(*store, *executor);
   tasks = std::make_unique<work::TaskPool>(*store, chance_.random(), registry, *executor);
+  tasks->set_pace(this);
   tasks->adopt();
   executor->set_task_bell([this](StepId task) { tasks->offer(task); });
+  sweep->add("processes", [programs = settings.programs](TimeMs now) { return programs->sweep(now); });
+  sweep->add_look([programs = settings.programs](TimeMs) { return programs->look(); });
   sweep->add("tasks", [this](TimeMs now) { return tasks->sweep_leases(now); });
   sweep->add("undispatched", [this](TimeMs now) { return tasks->sweep_undispatched(now); });
   wire_.receive = settings.receive;

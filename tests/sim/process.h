@@ -25,12 +25,15 @@
 
 namespace bide::sim {
 
+class ProgramDouble;
+
 struct ProcessSettings {
   std::string directory;  // for bide.lock and bide.reserve, which are real files
   std::function<std::string(flow::Context&)> code;
   std::function<std::string(const flow::UndoInfo&)> undo;                                     // of every compensation
   std::function<std::string(const std::string& request, const flow::EffectInfo& info)> task;  // of every task
   std::function<work::Answered(const work::Envelope&)> receive;                               // what was sent out
+  ProgramDouble* programs = nullptr;
   int generation = 1;
   int workers = 6;
 };
@@ -63,6 +66,8 @@ class Process final : private flow::Pace {
   // It may die between a read and a write, or in a write, from now on: one in so many. 0: no.
   void set_peril(std::uint64_t one_in) { peril_ = one_in; }
 
+  // What others do between a read and a write.
+  void interrupt() { before_write(); }
   // Something that it may do in its turn (a receiver's answer that kills it).
   void peril();
 

@@ -84,6 +84,7 @@ void World::act() {
     fibers_.spawn([this] { operate(); });
     operator_at_ = true_ + (chance_.one_in(4) ? chance_.between(0, kSecond) : chance_.between(kSecond, 100 * kMinute));
   }
+  move_holders();
   if (!process_->settle()) crash();
   if (first_violation()) throw Violation{*first_violation()};
   check();
@@ -92,6 +93,7 @@ void World::act() {
 void World::next_moment() {
   const TimeMs agent = true_ + std::max<DurationMs>(0, process_->next_look() - clock_.boot_ms());
   TimeMs next = std::min(agent, operator_at_);
+  if (const auto holders = holders_next()) next = std::min(next, *holders);
   if (faults_) next = std::min(next, mishap_at_);
   if (full_until_ != 0) next = std::min(next, full_until_);
   next = std::max(next, true_);
@@ -108,6 +110,8 @@ void World::start_process() {
     settings.code = [this](flow::Context& context) { return code(context); };
     settings.undo = [this](const flow::UndoInfo& info) { return undo(info); };
     settings.task = [this](const std::string& request, const flow::EffectInfo& info) { return task(request, info); };
+    programs_ = std::make_unique<ProgramDouble>(*this);
+    settings.programs = programs_.get();
     settings.receive = [this](const work::Envelope& envelope) { return receive(envelope); };
     clock_.set_boot(boot_base_ + true_);
     clock_.set_wall(wall_base_ + true_);
@@ -134,6 +138,7 @@ void World::crash() {
   const auto loss = !machine ? test::Loss::none : chance_.one_in(2) ? test::Loss::all : test::Loss::some;
   disk_.crash(loss, chance_.next());
   fibers_.kill();
+  lose_programs(machine);
   process_.reset();
   if (first_violation()) throw Violation{*first_violation()};
   ledger_.process_died();
@@ -153,6 +158,8 @@ void World::mishap() {
     const std::uint64_t nth = 1 + chance_.below(60);
     say("the power goes at change " + std::to_string(nth));
     disk_.cut_power_at(nth);
+  } else if (dice < 75) {
+    kill_some_holder();
   } else if (dice < 80) {
     process_->die();
   } else if (dice < 88) {
@@ -235,7 +242,7 @@ void World::bring_to_an_end() {
   for (int round = 0; round < 4'000; ++round) {
     ++acts_;
     const auto live = live_runs();
-    if (live.empty() && process_->store->read([](db::ReadTx& tx) {
+    if (live.empty() && holders_are_gone() && process_->store->read([](db::ReadTx& tx) {
           db::Query q(tx, "SELECT count(*) FROM outbox WHERE parked_at IS NULL");
           return q.one().integer(0);
         }) == 0) {
@@ -246,12 +253,14 @@ void World::bring_to_an_end() {
       decide(true);
       send_signal(true);
     });
+    move_holders();
     if (!process_->settle()) crash();
     if (first_violation()) throw Violation{*first_violation()};
     check();
     next_moment();
   }
   const auto left = live_runs();
+  if (left.empty() && !holders_are_gone()) violated("I2", "the command of a step is there, and its run has ended [W7]");
   if (left.empty()) violated("I5", "what is in the outbox is not delivered");
   violated("I8", std::to_string(left.size()) + " runs do not come to an end, the first is " +
                      std::to_string(left.front().value));

@@ -14,6 +14,7 @@
 #include "tests/sim/fibers.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/process.h"
+#include "tests/sim/programs.h"
 
 namespace bide::sim {
 
@@ -35,6 +36,9 @@ struct Report {
   Counts counts;
 };
 
+[[nodiscard]] flow::ApprovalOptions approval_of(const Op& op);
+[[nodiscard]] flow::QuestionOptions question_of(const Op& op);
+
 class World {
  public:
   explicit World(WorldOptions options);
@@ -42,6 +46,22 @@ class World {
   Report run();
 
  private:
+  friend class ProgramDouble;
+  // An attempt that is in the code. One that ends with its process stays in the table: it was interrupted.
+  struct Driven {
+    Driven(std::map<std::int64_t, int>& all, RunId id, const Process& in) : runs(all), run(id.value), process(in) {
+      ++runs[run];
+    }
+    ~Driven() {
+      if (!process.dead()) --runs[run];
+    }
+    Driven(const Driven&) = delete;
+    Driven& operator=(const Driven&) = delete;
+    std::map<std::int64_t, int>& runs;
+    const std::int64_t run;
+    const Process& process;
+  };
+
   // world.cpp: time, and what happens in it
   void act();
   void next_moment();
@@ -67,6 +87,8 @@ class World {
   void check_result(RunId run, const Op& op, const std::string& result);
   std::string execute(RunId run, const Op& op, const flow::EffectInfo& info);
   flow::ProbeAnswer probe(RunId run, const Op& op);
+  [[nodiscard]] bool is_fork(RunId run);
+  [[nodiscard]] bool is_copied(RunId run, const Op& op);
   void check_answer(RunId run, const std::string& wait, const std::string& result);
 
   // company.cpp: children, messages, tasks, races, and what takes steps back
@@ -79,6 +101,30 @@ class World {
   work::Answered receive(const work::Envelope& envelope);
   void check_undone(db::ReadTx& tx);
   void check_delivered(db::ReadTx& tx);
+  static void check_continued(db::ReadTx& tx);
+
+  // programs.cpp: runs that are programs, and the processes outside
+  [[nodiscard]] std::optional<TimeMs> holders_next() const;
+  void move_holders();
+  [[nodiscard]] kernel::Taken take(RunId run, std::int64_t step, const std::string& nonce,
+                                   const kernel::HeldOutcome& outcome);
+  void hand_in(const std::string& nonce);
+  void kill_holder(Holder& holder);
+  void kill_some_holder();
+  void lose_programs(bool machine);
+  [[nodiscard]] bool holders_are_gone() const;
+  [[nodiscard]] bool could_tell(RunId run, const Op& op) const;
+  [[nodiscard]] static std::string answered(flow::Attempt& attempt, flow::Outcome outcome);
+  [[nodiscard]] std::string program_step(flow::Attempt& attempt, const Op& op, const std::string& branch);
+  void let_go(Holder& holder, const std::string& key);
+  void play_program(flow::Attempt& attempt, const std::vector<Op>& ops, const std::string& branch);
+  void program_op(flow::Attempt& attempt, const Op& op, const std::string& branch);
+  void program_branches(flow::Attempt& attempt, const Op& op, const std::string& branch);
+  [[nodiscard]] int program(flow::Attempt& attempt);  // its exit code
+  void conclude(flow::Attempt& attempt, std::optional<int> exit, bool crashed);
+  void check_alone(RunId run);
+  [[nodiscard]] bool look_at_dead(RunId run, std::int64_t step, const std::string& nonce);
+  void end_holder(const std::string& nonce);
 
   // operators.cpp: people and apps
   void operate();
@@ -91,6 +137,7 @@ class World {
   void retry();
   void may_begin_anew(std::int64_t run);
   void pause();
+  void fork_some_run();
   void resume_all();
   void again();
   std::vector<RunId> live_runs();
@@ -111,6 +158,10 @@ class World {
   test::VfsShim disk_;
   Fibers fibers_;
   Ledger ledger_;
+  std::unique_ptr<ProgramDouble> programs_;
+  std::map<std::string, Holder> holders_;  // by nonce, for ever
+  std::map<int, Guard> guards_;            // by pid
+  int last_pid_ = 1'000;
   std::unique_ptr<Process> process_;
 
   std::int64_t acts_ = 0;

@@ -10,6 +10,13 @@
 
 namespace bide::test {
 
+// A sanitizer makes a process, and each that it starts, several times as slow: what must come has so much more time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kSlower = 4;
+#else
+inline constexpr int kSlower = 1;
+#endif
+
 // True as soon as the condition holds; false when the deadline passed first. Asks every 5 ms.
 template <class Condition>
 [[nodiscard]] bool holds_within(std::chrono::milliseconds deadline, Condition condition) {
@@ -25,6 +32,7 @@ template <class Condition>
 // Call it on the thread of the test case only.
 template <class Condition, class Message>
 void eventually(Condition condition, Message message, std::chrono::milliseconds deadline = std::chrono::seconds(20)) {
+  deadline *= kSlower;
   if (holds_within(deadline, condition)) return;
   if constexpr (std::invocable<Message>) {
     FAIL("not within " << deadline.count() << " ms: " << message());

@@ -14,6 +14,7 @@ work::ExecutorOptions Rig::default_options() {
   work::ExecutorOptions options;
   options.workers = 8;
   options.settle_after = 0;
+  options.pass_unknown = true;  // Died
   return options;
 }
 

@@ -20,11 +20,13 @@ namespace bide::test {
 
 inline constexpr std::size_t kSector = 512;
 
-// What was done to a file since its last sync.
+// What was done to a file since its last sync, and what was there before it.
 struct Unsynced {
   std::uint64_t offset = 0;
   std::string bytes;
   bool truncates = false;  // to `offset`
+  std::uint64_t old_size = 0;
+  std::string old_bytes;  // of the file's, what the change overwrote or cut off
 };
 
 struct ShmSlot {
@@ -35,7 +37,6 @@ struct ShmSlot {
 struct Node {
   std::string path;
   std::string content;
-  std::string durable;
   std::vector<Unsynced> unsynced;
   bool dead = false;  // from before a crash
   // Locks of the database file.
@@ -55,6 +56,28 @@ inline void redo(std::string& to, const Unsynced& change) {
   }
   if (to.size() < change.offset + change.bytes.size()) to.resize(change.offset + change.bytes.size(), '\0');
   std::memcpy(to.data() + change.offset, change.bytes.data(), change.bytes.size());
+}
+
+// Does the change, and notes how to take it back.
+inline void do_change(Node& node, Unsynced change) {
+  const std::string& content = node.content;
+  change.old_size = content.size();
+  if (change.offset < content.size()) {
+    change.old_bytes =
+        change.truncates ? content.substr(change.offset) : content.substr(change.offset, change.bytes.size());
+  }
+  redo(node.content, change);
+  node.unsynced.push_back(std::move(change));
+}
+
+// The file as it was at its last sync.
+inline std::string durable(const Node& node) {
+  std::string content = node.content;
+  for (auto change = node.unsynced.rbegin(); change != node.unsynced.rend(); ++change) {
+    content.resize(change->old_size);
+    content.replace(change->offset, change->old_bytes.size(), change->old_bytes);
+  }
+  return content;
 }
 
 inline std::uint64_t mix(std::uint64_t& state) {  // splitmix64

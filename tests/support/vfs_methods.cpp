@@ -72,8 +72,9 @@ int x_write(sqlite3_file* file, const void* from, int amount, sqlite3_int64 offs
   const Operation op(f, DiskOp::write);
   if (op.skip) return op.code;
   Node& n = node_of(f);
-  Unsynced change{static_cast<std::uint64_t>(offset),
-                  std::string(static_cast<const char*>(from), static_cast<std::size_t>(amount)), false};
+  Unsynced change;
+  change.offset = static_cast<std::uint64_t>(offset);
+  change.bytes.assign(static_cast<const char*>(from), static_cast<std::size_t>(amount));
   const std::uint64_t end = change.offset + change.bytes.size();
   if (f->disk->capacity > 0 && end > n.content.size() &&
       f->disk->used() + (end - n.content.size()) > f->disk->capacity) {
@@ -81,8 +82,7 @@ int x_write(sqlite3_file* file, const void* from, int amount, sqlite3_int64 offs
     return SQLITE_FULL;
   }
   f->disk->written += change.bytes.size();
-  redo(n.content, change);
-  n.unsynced.push_back(std::move(change));
+  do_change(n, std::move(change));
   return op.code;
 }
 
@@ -90,9 +90,10 @@ int x_truncate(sqlite3_file* file, sqlite3_int64 size) {
   File* f = self(file);
   const Operation op(f, DiskOp::truncate);
   if (op.skip) return op.code;
-  const Unsynced change{static_cast<std::uint64_t>(size), {}, true};
-  redo(node_of(f).content, change);
-  node_of(f).unsynced.push_back(change);
+  Unsynced change;
+  change.offset = static_cast<std::uint64_t>(size);
+  change.truncates = true;
+  do_change(node_of(f), std::move(change));
   return op.code;
 }
 
@@ -100,9 +101,7 @@ int x_sync(sqlite3_file* file, int) {
   File* f = self(file);
   const Operation op(f, DiskOp::sync);
   if (op.skip) return op.code;
-  Node& n = node_of(f);
-  for (const Unsynced& change : n.unsynced) redo(n.durable, change);
-  n.unsynced.clear();
+  node_of(f).unsynced.clear();
   return op.code;
 }
 

@@ -7,6 +7,8 @@
 namespace bide::test {
 
 VfsShim::VfsShim(const std::string& name, std::uint64_t seed) : impl_(std::make_unique<Impl>()) {
+  // As db/connection.cpp wants it; a registered VFS is a use of SQLite, and afterwards it would be refused there.
+  [[maybe_unused]] static const int once = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   impl_->name = name;
   impl_->random = seed;
   sqlite3_vfs& vfs = impl_->vfs;
@@ -66,20 +68,19 @@ void VfsShim::crash(Loss loss, std::uint64_t seed) {
   for (auto& [path, node] : impl_->nodes) {
     auto after = std::make_shared<Node>();
     after->path = path;
-    after->durable = loss == Loss::none ? node->content : std::move(node->durable);
+    after->content = loss == Loss::none ? node->content : durable(*node);
     if (loss == Loss::some) {
       for (const Unsynced& change : node->unsynced) {
         if (change.truncates) {
-          if ((mix(seed) & 1U) != 0) redo(after->durable, change);
+          if ((mix(seed) & 1U) != 0) redo(after->content, change);
           continue;
         }
         for (std::size_t at = 0; at < change.bytes.size(); at += kSector) {
           if ((mix(seed) & 1U) != 0)
-            redo(after->durable, {change.offset + at, change.bytes.substr(at, kSector), false});
+            redo(after->content, {change.offset + at, change.bytes.substr(at, kSector), false, 0, {}});
         }
       }
     }
-    after->content = after->durable;
     node->dead = true;
     node = std::move(after);
   }
@@ -105,7 +106,7 @@ void VfsShim::put(const std::string& path, const std::string& content) {
   const std::lock_guard lock(impl_->mutex);
   auto node = std::make_shared<Node>();
   node->path = path;
-  node->content = node->durable = content;
+  node->content = content;
   impl_->nodes[path] = std::move(node);
 }
 

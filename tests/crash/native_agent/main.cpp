@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -88,5 +89,15 @@ int main(int argc, char** argv) {
   registry.add({.name = "saga", .version = "1", .compensations = {{"undo", {undo}}}, .run = saga});
   registry.add({.name = "fan_out", .version = "1", .run = fan_out});
   registry.add({.name = "loop", .version = "1", .run = loop});
+  if (const char* ledger = std::getenv("HOOK_LEDGER")) {
+    registry.add_hook([file = std::string(ledger)](bide::TimeMs) -> std::int64_t {
+      if (::access((file + ".fails").c_str(), F_OK) == 0) throw std::runtime_error("the hook was told to fail");
+      return 0;
+    });
+    registry.add_hook([file = std::string(ledger)](bide::TimeMs) -> std::int64_t {
+      effect(file, "hook", 0, "-");
+      return 1;
+    });
+  }
   return bide::run_agent(argc, argv, std::move(registry));
 }
