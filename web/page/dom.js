@@ -1,4 +1,4 @@
-// Nodes, marks and times. Text from outside becomes text nodes only, never markup.
+// Nodes and times. Text from outside becomes text nodes only, never markup.
 import { now } from './agent.js';
 import { visible } from './json.js';
 
@@ -18,31 +18,22 @@ export function el(what, attributes = {}, ...children) {
 
 export function add(node, ...children) {
   for (const child of children.flat(Infinity)) {
-    if (child === null || child === undefined || child === '') continue;
+    if (child === null || child === undefined || child === '' || child === false) continue;
     node.append(child instanceof Node ? child : document.createTextNode(visible(String(child))));
   }
+  return node;
 }
-
-// A state is a shape and a word; the colour comes third.
-const kMarks = {
-  asks: [['circle', { cx: 8, cy: 8, r: 6.5 }], ['path', { d: 'M4 10 10 4M5 13 13 5' }]],
-  doubt: [['path', { d: 'M8 1 15 8 8 15 1 8z' }], ['path', { d: 'M8 1v14L1 8z', fill: 'currentColor' }]],
-  done: [['circle', { cx: 8, cy: 8, r: 6.5 }], ['path', { d: 'M5 8l2 2.5L11 6' }]],
-  over: [['path', { d: 'M4 2h8L4 14h8z' }]],
-};
-export function mark(name) {
-  const make = (tag, attributes) => {
-    const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    return node;
-  };
-  const svg = make('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true', fill: 'none', stroke: 'currentColor', 'stroke-width': 1.5 });
-  for (const [tag, attributes] of kMarks[name]) svg.append(make(tag, attributes));
-  return svg;
+export function say(node, ...children) {
+  node.replaceChildren();
+  return add(node, ...children);
 }
+export const button = (text, press, what = '', more = {}) => el(`button${what}`, { type: 'button', ...(press ? { onclick: press } : {}), ...more }, text);
+export const link = (address, ...text) => el('a', { href: address }, ...text);
 
 const kUnits = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+// "2 min 10 s", "4 h 17 min", "340 ms".
 export function length(ms) {
+  if (ms > 0 && ms < 1000) return `${Math.round(ms)} ms`;
   const s = Math.max(0, Math.round(ms / 1000));
   const i = kUnits.findIndex(([size]) => s >= size);
   if (i < 0) return '0 s';
@@ -51,12 +42,34 @@ export function length(ms) {
   const whole = `${Math.floor(s / size)} ${unit}`;
   return rest > 0 && Math.floor(s / size) < 10 ? `${whole} ${rest} ${kUnits[i + 1][1]}` : whole;
 }
+const about = (ms) => length(Math.max(0, ms) < 1000 ? 0 : ms);
+export function bytes(count) {
+  if (count < 10_000) return `${count} bytes`;
+  const i = Math.min(3, Math.floor(Math.log10(count) / 3));
+  return `${(count / 1000 ** i).toFixed(1)} ${['bytes', 'kB', 'MB', 'GB'][i]}`;
+}
 
-const kWords = { ago: (at) => `${length(now() - at)} ago`, in: (at) => (at > now() ? `in ${length(at - now())}` : 'now') };
-// A time that keeps itself true; exact on hover. `how`: ago or in.
-export function when(text, how) {
-  return el('time', { datetime: text, 'data-how': how, title: `${text} · ${new Date(text).toLocaleString()}` },
-    kWords[how](Date.parse(text)));
+const kMonths = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const kDays = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
+const two = (n) => String(n).padStart(2, '0');
+export function clock(at, seconds = true) {
+  const d = new Date(at);
+  return `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}${seconds ? `:${two(d.getUTCSeconds())}` : ''}`;
+}
+export function day(at) {
+  const d = new Date(at);
+  return `${kDays[d.getUTCDay()]} ${d.getUTCDate()} ${kMonths[d.getUTCMonth()]}`;
+}
+const exact = (at) => `${day(at)} ${new Date(at).getUTCFullYear()} ${clock(at)}.${String(at % 1000).padStart(3, '0')} UTC`;
+
+let exactTimes = false;  // `t` switches all
+const kWords = {
+  ago: (at) => (exactTimes ? `at ${clock(at)} UTC, ${day(at)}` : `${about(now() - at)} ago`),
+  in: (at) => (exactTimes ? `at ${clock(at)} UTC, ${day(at)}` : at > now() ? `in ${about(at - now())}` : 'now'),
+};
+// A time that keeps itself true; exact on hover and focus. `how`: ago or in. `focus`: a stop of the Tab key.
+export function when(text, how, focus = false) {
+  return el('time', { datetime: text, 'data-how': how, tabindex: focus ? '0' : null }, kWords[how](Date.parse(text)));
 }
 export function tick() {
   for (const node of document.querySelectorAll('time[data-how]')) {
@@ -64,33 +77,23 @@ export function tick() {
     if (node.textContent !== text) node.textContent = text;
   }
 }
-
-// A value as a person reads it: rows for an object, text as text, numbers as written.
-export function readable(node) {
-  if (node.kind === 'object' && node.members.length) {
-    return el('dl', {}, node.members.map((one) => [el('dt', {}, one.name), el('dd', {}, readable(one.node))]));
-  }
-  if (node.kind === 'array' && node.items.length && node.items.every((one) => !one.items && !one.members)) {
-    return el('span', {}, node.items.map((one) => one.text ?? one.raw).join(', '));
-  }
-  if (node.kind === 'array' && node.items.length) {
-    return el('dl', {}, node.items.map((one, i) => [el('dt', {}, String(i + 1)), el('dd', {}, readable(one))]));
-  }
-  return node.kind === 'string' ? el('span', {}, node.text) : el('span.exact', {}, node.raw);
+export function switchTimes() {
+  exactTimes = !exactTimes;
+  tick();
 }
 
-// Readable | Exact text.
-export function dataBox(shown, exact) {
-  const body = el('div');
-  const button = (name, make) => el('button', {
-    type: 'button', onclick: (event) => {
-      for (const other of event.target.parentNode.querySelectorAll('button')) other.setAttribute('aria-pressed', other === event.target);
-      body.replaceChildren(make());
-    },
-  }, name);
-  const first = button('Readable', () => (shown ? readable(shown) : el('p.hint', {}, 'Nothing beyond the text above.')));
-  const bytes = new TextEncoder().encode(exact).length;
-  const box = el('div.data', {}, el('div.tabs', {}, first, button('Exact text', () => el('pre', {}, exact)), el('span.meta', {}, `${bytes} bytes`)), body);
-  first.click();
-  return box;
+// The exact time beside the one that the pointer or the focus is on; one for all, kept within the window.
+const tip = el('div.tip', { id: 'tip', role: 'tooltip', hidden: true });
+function showTip(event) {
+  const time = event.target.closest?.('time[data-how]');
+  tip.hidden = !time;
+  if (!time) return;
+  const at = Date.parse(time.dateTime);
+  say(tip, `${exact(at)} · here ${new Date(at).toLocaleTimeString()}`);
+  const place = time.getBoundingClientRect();
+  tip.style.left = `${Math.max(8, Math.min(place.left, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${Math.min(place.bottom + 4, window.innerHeight - tip.offsetHeight - 4)}px`;
 }
+document.body.append(tip);
+for (const kind of ['pointerover', 'focusin']) document.addEventListener(kind, showTip);
+for (const kind of ['scroll', 'focusout']) document.addEventListener(kind, () => { tip.hidden = true; }, { passive: true });

@@ -60,6 +60,37 @@ export function tree(text) {
 export function member(node, name) {
   return node?.members?.find((one) => one.name === name)?.node;
 }
+// A node as a plain value; for what the page itself reads (a schema), never for what it shows or sends.
+export const plain = (node) => (node === undefined ? undefined : JSON.parse(node.raw));
+
+const kToken = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?[0-9][0-9.eE+-]*)|(true|false|null)|([^"\-0-9tfn]+|.)/gs;
+// [[kind, text], …] with kind key | string | number | word | plain; together they are the text. null: more than `most`.
+export function tokens(text, most) {
+  const all = [];
+  for (const [whole, string, colon, number, word] of text.matchAll(kToken)) {
+    if (all.length >= most) return null;
+    if (string !== undefined && colon !== undefined) all.push(['key', string], ['plain', colon]);
+    else all.push([string !== undefined ? 'string' : number !== undefined ? 'number' : word !== undefined ? 'word' : 'plain', whole]);
+  }
+  return all;
+}
+
+// The paths at which two documents differ: [[path, was, is], …] in raw text; undefined where there was or is nothing.
+export function differences(was, is, path = '') {
+  if (was?.raw === is?.raw) return [];
+  if (was?.kind !== 'object' || is?.kind !== 'object') return [[path, was?.raw, is?.raw]];
+  const names = new Set([...was.members, ...is.members].map((one) => one.name));
+  return [...names].flatMap((name) => differences(member(was, name), member(is, name), path ? `${path}.${name}` : name));
+}
+
+export function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 // Control characters and those that turn the direction of text, as escapes: what is shown is what is there.
 export function visible(text) {

@@ -1,30 +1,45 @@
-// The page: sign-in, which view is open (the address says it), and what keeps it true while somebody looks.
-import { Offline, Refused, events, info, session } from './agent.js';
-import { add, el, tick } from './dom.js';
+// The page: which view is open (the address says it), signing in, keys, and who hears of what happens.
+import { Offline, Refused, info, me, session } from './agent.js';
+import { switchTimes, tick } from './dom.js';
+import { Deliveries } from './deliveries.js';
 import { Inbox } from './inbox.js';
+import { Live } from './live.js';
+import { RunView } from './run.js';
+import { Runs } from './runs.js';
+import { Several } from './several.js';
+import { ThisAgent } from './this_agent.js';
 import { WaitView } from './wait.js';
+import { Workflows } from './workflows.js';
+import { notice, toast } from './ui.js';
+import * as shell from './shell.js';
 
 const $ = (id) => document.getElementById(id);
+const kAgainMs = 2000;
+const kLookMs = 15_000;
 const inbox = new Inbox($('list'));
-const view = new WaitView($('detail'));
-const kAgainMs = 2000;  // without an answer: a person looks, the agent is on the same box
+const wait = new WaitView($('detail'));
+// A view has a place of its own: what it draws late, after another was opened, is not seen.
+function place() {
+  const node = document.createElement('div');
+  node.hidden = true;
+  $('view').append(node);
+  return node;
+}
+// place in the rail, title, back on a phone, the view; the address is #/NAME/ID?query
+const kViews = {
+  runs: ['runs', 'Runs', null, new Runs(place())],
+  run: ['runs', 'Run', ['#/runs', 'Runs'], new RunView(place())],
+  workflows: ['workflows', 'Workflows', null, new Workflows(place())],
+  deliveries: ['deliveries', 'Deliveries', null, new Deliveries(place())],
+  agent: ['agent', 'This agent', null, new ThisAgent(place())],
+  several: ['inbox', 'Decide together', ['#/', 'Inbox'], new Several(place())],
+};
 let signedIn = false;
-let cursor = null;     // the newest event that was seen
-let seenAt = new Date();
+let open = null;      // the view that is open besides the inbox
+let address = '';     // of what is open: coming back to it keeps what is there
+const scrolls = new Map();
 
-function say(place, ...text) {
-  place.replaceChildren();
-  add(place, ...text);
-}
-
-function live(state, banner = '') {
-  say($('live'), state);
-  say($('offline'), banner);
-  $('offline').hidden = banner === '';
-  view.setOnline(banner === '');
-}
-
-// -- Sign-in. The code comes in the fragment, which no server and no log sees; it is taken out at once.
+// -- The address.
 
 function takeCode() {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
@@ -32,115 +47,171 @@ function takeCode() {
   return code;
 }
 
-function askForCode(why) {
-  signedIn = false;
-  view.online = false;
-  live('Signed out');
-  const field = el('input', { type: 'text', id: 'code', autocomplete: 'one-time-code', spellcheck: 'false' });
-  const complaint = el('p.complaint', { role: 'alert' }, why);
-  const send = async (event) => {
-    event.preventDefault();
-    await enter(field.value.trim().replace(/^.*#code=/, ''));
-  };
-  $('sign-in').replaceChildren(el('h1', {}, 'Sign in'),
-    el('p', {}, 'Type ', el('code', {}, 'bide ui'), ' on the machine of the agent and open its link, or paste it here. It is for one use within 60 seconds.'),
-    el('form', { onsubmit: send }, el('label.field', { for: 'code' }, 'Code or link', field), complaint, el('p'), el('button', {}, 'Sign in')));
-  document.body.dataset.view = 'sign-in';
-  field.focus();
-}
-
-// With a code, or with the cookie that is there.
-async function enter(code) {
-  try {
-    const who = await session(code).catch((error) => {
-      if (code === undefined || !(error instanceof Refused) || error.status !== 401) throw error;
-      return session().catch(() => { throw error; });  // a used link in a browser that is signed in
-    });
-    say($('name'), who.name);
-    view.me = inbox.me = who.name;
-    if (cursor === null) cursor = (await info()).last_event;
-    signedIn = true;
-    live('Live');
-    await inbox.open();
-    await route();
-    watch();
-  } catch (error) {
-    if (error instanceof Refused) return askForCode(code === undefined ? '' : error.message);
-    if (!(error instanceof Offline)) throw error;
-    live('Offline', 'The agent does not answer.');
-    setTimeout(() => enter(code), kAgainMs);
-  }
-}
-
-// -- Views.
-
 async function route() {
   const code = takeCode();
   if (code !== undefined) return enter(code);
-  if (!signedIn) return;
-  const id = Number(/^#\/wait\/(\d+)$/.exec(location.hash)?.[1] ?? 0);
-  document.body.dataset.view = id ? 'wait' : 'inbox';
-  inbox.current = id;
-  if (id) return view.open(id);
-  const was = view.id;
-  view.close();
-  if (was) {
-    await inbox.open();
-    document.querySelector(`#list [data-wait="${was}"], #list .card`)?.focus();
-  }
+  if (!signedIn) return undefined;
+  const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
+  const [name, id = ''] = path.split('/');
+  const args = new URLSearchParams(query);
+  if (address !== location.hash) scrolls.set(address, window.scrollY);
+  address = location.hash;
+  if (name === '' && args.get('select')) return show('several', args.get('select'), args);
+  if (kViews[name] && name !== 'several') return show(name, id, args);
+  return name === 'wait' && Number(id) ? showWait(Number(id)) : showInbox();
 }
+
+async function show(name, id, args) {
+  const [where, title, back, view] = kViews[name];
+  wait.close();
+  if (open && open !== view) open.close();
+  open = view;
+  for (const other of Object.values(kViews)) other[3].place.hidden = other[3] !== view;
+  shell.setPlace(where, id && name !== 'several' ? `${title} ${id}` : title, back);
+  document.body.dataset.view = name;
+  await view.open(id, args);
+  if (open === view) window.scrollTo(0, scrolls.get(address) ?? 0);
+}
+function leaveView() {
+  open?.close();
+  open = null;
+}
+async function showWait(id) {
+  leaveView();
+  shell.setPlace('inbox', `Wait ${id}`, ['#/', 'Inbox']);
+  document.body.dataset.view = 'wait';
+  inbox.current = id;
+  window.scrollTo(0, 0);
+  return wait.open(id);
+}
+async function showInbox() {
+  const was = wait.id;
+  leaveView();
+  wait.close();
+  shell.setPlace('inbox', '', null);
+  document.body.dataset.view = 'inbox';
+  inbox.current = 0;
+  await inbox.open();
+  if (was) document.querySelector(`#list [data-wait="${was}"], #list .card`)?.focus();
+}
+
+// -- Signing in.
+
+function signedOut(why) {
+  signedIn = false;
+  live.stop();
+  wait.setOnline(false);
+  shell.offline(0);
+  shell.askForCode(why, enter);
+}
+// With a code, or with the cookie that is there.
+async function enter(code) {
+  try {
+    await session(code).catch((error) => {
+      if (code === undefined || !(error instanceof Refused) || error.status !== 401) throw error;
+      return session().catch(() => { throw error; });  // a used link in a browser that is signed in
+    });
+    signedIn = true;
+    shell.setUser();
+    shell.setHost((await info()).host ?? location.hostname);
+    shell.setLive('Live', 'on');
+    wait.setOnline(true);
+    $('sign-in').replaceChildren();
+    await inbox.load();
+    await route();
+    await live.start();
+  } catch (error) {
+    if (error instanceof Refused) return signedOut(code === undefined ? '' : error.message);
+    if (!(error instanceof Offline)) throw error;
+    shell.setLive('Offline', 'off');
+    setTimeout(() => enter(code), kAgainMs);
+  }
+  return undefined;
+}
+
+// -- What happens while somebody looks.
+
+const kOfInbox = /^(wait\.|run\.(failed|completed|cancelled)|control\.)/;
+const live = new Live({
+  async changed(events) {
+    if (!signedIn) return;
+    if (events === null || events.some((one) => kOfInbox.test(one.kind))) {
+      await inbox.refresh();
+      await wait.refresh();
+    }
+    if (events === null || events.some((one) => /^(outbox|delivery|webhook)\./.test(one.kind))) await shell.look();
+    await open?.refresh(events);
+  },
+  gone(seenAt) {
+    shell.setLive('Offline', 'off');
+    shell.offline(seenAt, () => live.retryNow());
+    wait.setOnline(false);
+  },
+  back() {
+    shell.setLive('Live', 'on');
+    shell.offline(0);
+    shell.banner('fault', null);
+    wait.setOnline(true);
+    toast('Connected again. What you see is up to date.');
+  },
+  refused: () => signedOut('The session is over. What you typed is kept.'),
+  fault: failed,
+});
 
 // What went wrong in a handler: signed out, no answer, or a fault of the page, which is not hidden.
 function failed(error) {
-  if (error.name === 'AbortError') return;
-  if (error instanceof Refused && error.status === 401) return askForCode('The session is over. What you typed is kept.');
-  if (error instanceof Offline) return live('Offline', `The agent does not answer. What you see is from ${seenAt.toLocaleTimeString()}.`);
-  live('Live', `The page could not show it: ${error.message}`);
+  if (error?.name === 'AbortError') return;
+  if (error instanceof Refused && error.status === 401) signedOut('The session is over. What you typed is kept.');
+  else if (error instanceof Offline) live.suspect();
+  else if (error instanceof Refused && error.status === 429) toast(`Too many requests: the agent takes more in ${error.after ?? 'a few'} seconds.`);
+  else shell.banner('fault', notice('bad', 'failed', 'The page could not do it', error?.message ?? String(error)));
 }
-
-// -- Live: one open request while the page is seen, none while it is not.
-
-let watching = null;
-async function watch() {
-  watching?.abort();
-  if (!signedIn || document.visibilityState !== 'visible') return;
-  const mine = watching = new AbortController();
-  while (!mine.signal.aborted && signedIn) {
-    try {
-      const page = await events(cursor, mine.signal);
-      if (mine.signal.aborted) return;
-      cursor = Number(page.next);
-      seenAt = new Date();
-      if (page.items.length || $('live').textContent !== 'Live') {
-        await inbox.refresh();
-        await view.refresh();
-      }
-      live('Live');
-    } catch (error) {
-      failed(error);
-      if (mine.signal.aborted) return;
-      await new Promise((done) => { setTimeout(done, kAgainMs); });
-    }
-  }
-}
-
-document.addEventListener('visibilitychange', () => watch());
-document.addEventListener('signed-out', () => askForCode('The session is over. What you typed is kept.'));
-window.addEventListener('hashchange', () => route().catch(failed));
-setInterval(() => { tick(); view.tick(); }, 1000);
-
-// a, c, d only go to their button; Enter presses it.
-document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, textarea')) return;
-  const step = { j: 1, k: -1 }[event.key];
-  if (step && signedIn) {
-    const id = inbox.beside(view.id, view.id ? step : 0);
-    if (id) location.hash = `#/wait/${id}`;
-  } else if ('acd'.includes(event.key)) {
-    view.focus(event.key);
-  } else if (event.key === 'Escape' && view.id) {
-    location.hash = '#/';
-  }
+window.addEventListener('unhandledrejection', (event) => {
+  event.preventDefault();
+  failed(event.reason);
 });
+document.addEventListener('signed-out', (event) => signedOut(event.detail ?? 'The session is over. What you typed is kept.'));
+window.addEventListener('no-answer', () => live.suspect());
+window.addEventListener('hashchange', () => route().catch(failed));
+setInterval(() => { tick(); wait.tick(); }, 1000);
+setInterval(() => { if (signedIn && document.visibilityState === 'visible') shell.look().catch(failed); }, kLookMs);
 
-enter(takeCode());
+// -- Keys. They lead somewhere; only Enter presses.
+
+let after = '';  // the first of two keys
+const kGo = Object.fromEntries(shell.kPlaces.map(([, where, , key]) => [key, where]));
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || !signedIn) return;
+  if (event.target.closest('input, textarea, select, dialog, [role="tab"]')) {
+    if (event.key === 'Escape') event.target.blur();
+    return;
+  }
+  const first = after;
+  after = '';
+  if (event.key === '?') return shell.help();
+  if (event.key === 'Escape') return goBack();
+  if (shell.keysOff()) return undefined;
+  if (first === 'g' && kGo[event.key]) {
+    location.hash = kGo[event.key];
+  } else if (event.key === 'g') {
+    after = 'g';
+  } else if (event.key === 't') {
+    switchTimes();
+  } else if (open) {
+    if (open.key?.(event.key)) event.preventDefault();
+  } else if (event.key === 'j' || event.key === 'k') {
+    const id = inbox.beside(wait.id, wait.id ? { j: 1, k: -1 }[event.key] : 0);
+    if (id) location.hash = `#/wait/${id}`;
+  } else if (wait.id ? wait.key(event.key) : inbox.key(event.key)) {
+    event.preventDefault();
+  }
+  return undefined;
+});
+function goBack() {
+  const back = document.querySelector('.back');
+  if (!back.hidden) location.hash = back.getAttribute('href');
+}
+
+shell.build();
+inbox.onCount = (count) => shell.setCount('inbox', count);
+enter(takeCode()).then(() => (me.name ? shell.look() : undefined)).catch(failed);

@@ -1,276 +1,316 @@
 // One wait: what is asked, its data, and the buttons. A decision holds for exactly what is shown here (If-Match), is
 // sent once, and what became of it takes the place of the buttons.
-import { Offline, Refused, call, now, resolve } from './agent.js';
-import { add, dataBox, el, mark, when } from './dom.js';
-import { ending, expiry, kKinds } from './inbox.js';
-import { member, tree } from './json.js';
+import { Offline, Refused, get, getIfThere, may, me, now, post } from './agent.js';
+import { button, clock, el, link, say, when } from './dom.js';
+import { command, dataBox, exactText } from './data.js';
+import { evidence } from './evidence.js';
+import { differences, member, tree } from './json.js';
+import { mark } from './marks.js';
+import { notice, speak, toast } from './ui.js';
+import { approving, makeForm } from './wait_forms.js';
+import { did, ending, expiry, kKinds, kRefused, whoDid } from './words.js';
 
-const kRefused = {
-  changed: 'What is asked has changed since it was shown. Nothing of yours was sent on.',
-  wait_decided: 'Nothing of yours counts.',
-  wait_expired: 'The time was over before your answer came.',
-  wait_cancelled: 'The run ended before your answer came.',
-  answer_invalid: 'The answer does not fit the question.',
-  not_understood: 'The answer was not understood.',
-  not_initiator: 'This needs somebody else: whoever started the run may not decide, or only they may.',
-  forbidden: 'You may look, but not decide.',
-  storage_full: 'The disk of the agent is full. Your decision was not kept.',
-};
-const kReconcile = [
-  ['ran', 'It ran', 'Counts as completed, with the result you give. It is not run again.'],
-  ['run', 'It did not run: run it now', 'The step is executed once more, under the same key.'],
-  ['abort', 'Abort the run', 'The run is cancelled, and its finished steps are undone.'],
-];
+const kInertMs = 700;  // a press that was meant for the button that was here before must not hit another one
+const kWarnMs = [300_000, 60_000];
 
 export class WaitView {
   #place;
   #drafts = new Map();  // what was typed, by wait and field: kept over a sign-in and a look at another wait
   #wait = null;
   #etag = '';
+  #request = null;      // the tree of what is asked, as shown
+  #run = null;
+  #fields = null;       // of a schema, if the form is one
   #sending = false;
   #over = false;
-  online = true;
-  me = '';
+  #late = [];
+  #watcher = null;
+  #online = true;
 
   constructor(place) { this.#place = place; }
   get id() { return this.#wait?.id ?? 0; }
+  get me() { return me.name; }
 
   async open(id) {
+    this.close(false);
+    const waiting = setTimeout(() => say(this.#place, el('p.loading', {}, 'Loading…')), 300);
     let found;
+    let run;
     try {
-      found = await call('GET', `/v1/waits/${id}`);
-    } catch (error) {
-      if (!(error instanceof Refused) || error.status === 401) throw error;
-      this.#wait = null;
-      this.#place.replaceChildren(el('h1', {}, 'There is no such question'), el('p', {}, error.message));
+      found = await getIfThere(`/v1/waits/${id}`);
+      run = found && (await getIfThere(`/v1/runs/${found.value.run}`))?.value;
+    } finally {
+      clearTimeout(waiting);
+    }
+    if (!found) {
+      say(this.#place, el('h1', { tabindex: '-1' }, 'There is no such question'), el('p', {}, `Nothing has the number ${id}; its run may have been deleted.`), link('#/', 'To the inbox'));
       return;
     }
-    const { value: run } = await call('GET', `/v1/runs/${found.value.run}`);
-    this.#wait = found.value;
-    this.#etag = found.etag;
-    this.#over = false;
-    this.#sending = false;
-    this.#draw(member(tree(found.text), 'request'), run);
+    this.#run = run;
+    this.#show(found);
     this.#place.querySelector('h1').focus();
   }
-  close() { this.#wait = null; this.#place.replaceChildren(); }
+  #show(found) {
+    this.#wait = found.value;
+    this.#etag = found.etag;
+    this.#request = member(tree(found.text), 'request');
+    this.#over = this.#sending = false;
+    this.#fields = null;
+    this.#late = [];
+    this.#draw();
+  }
+  close(clear = true) {
+    this.#wait = null;
+    this.#watcher?.disconnect();
+    if (clear) this.#place.replaceChildren();
+  }
 
-  // Something happened: was it decided elsewhere, or has its time come?
+  // Something happened: was it decided elsewhere, has somebody else voted, or has its time come?
   async refresh() {
-    if (!this.#wait || this.#over || this.#sending) return;
-    const { value } = await call('GET', `/v1/waits/${this.#wait.id}`);
-    if (value.id !== this.#wait?.id || this.#sending || value.status === 'pending') return;
-    const sent = value.resolved_by === this.me ? 'Nothing was sent from here.' : 'Nothing of yours was sent.';
-    this.#end(`${ending(value, this.me)} ${sent}`);
-  }
-  // The agent's clock says that its time is over: the buttons go, what was applied is asked for.
-  tick() {
-    if (this.#wait?.resolve_by && !this.#over && Date.parse(this.#wait.resolve_by) <= now()) this.refresh().catch(() => {});
-  }
-  focus(key) { this.#place.querySelector(`[data-key="${key}"]`)?.focus(); }
-  setOnline(online) {
-    this.online = online;
-    this.#enable();
-  }
-
-  #draw(request, run) {
-    const wait = this.#wait;
-    const [shape, word] = kKinds[wait.kind] ?? kKinds.question;
-    const shown = wait.kind === 'reconcile' ? member(request, 'known') : member(request, 'data');
-    const digest = wait.etag;
-    const content = [
-      el('div.line', {}, el('span.kind', {}, mark(shape), word), el('span.meta', {}, `wait ${wait.id}`)),
-      el('h1', { tabindex: '-1' }, wait.asks ?? wait.name),
-      el('p.meta', {}, `${wait.workflow ?? run.workflow}, run ${wait.run}, started by ${run.created_by} · asked `, when(wait.created_at, 'ago'), ' · ',
-        ...(wait.resolve_by ? ['ends ', when(wait.resolve_by, 'in'), `, then: ${expiry(wait)}`] : ['no end'])),
-      this.#rules(),
-      wait.kind === 'reconcile' ? el('p', {}, 'It may change the world only once, so bide does not guess. Look, then say what is true.') : '',
-      el('h2', {}, { approval: 'What you approve', reconcile: 'What is known' }[wait.kind] ?? 'What is asked'),
-      dataBox(shown, request.raw),
-      el('p.meta', {}, 'Your decision holds for exactly this: sha256 ', el('code', {}, digest)),
-    ];
-    this.#place.replaceChildren();
-    add(this.#place, ...content, wait.status === 'pending' ? this.#form(request) : '');
-    if (wait.status !== 'pending') this.#end(ending(wait, this.me));
-    this.#enable();
-  }
-
-  #rules() {
-    const { quorum, policy } = this.#wait.request ?? {};
-    const text = [quorum > 1 ? `Needs ${quorum} who say yes.` : '', policy === 'not_initiator' ? 'Not by whoever started the run.' : '',
-      policy === 'initiator' ? 'Only by whoever started the run.' : ''].filter(Boolean).join(' ');
-    return text ? el('p', {}, text) : '';
-  }
-
-  #form(request) {
-    const form = el('form', { novalidate: true, onsubmit: (event) => event.preventDefault() });
-    if (this.#wait.kind === 'approval') this.#approval(form);
-    else if (this.#wait.kind === 'reconcile') this.#reconcile(form);
-    else this.#question(form, request);
-    return form;
-  }
-
-  #field(name, label, hint, tag = 'textarea') {
-    const key = `${this.#wait.id} ${name}`;
-    const input = el(tag, { name, id: `field-${name}`, rows: tag === 'textarea' ? 3 : null, type: tag === 'input' ? 'text' : null, autocomplete: 'off',
-      oninput: () => this.#drafts.set(key, input.value) });
-    input.value = this.#drafts.get(key) ?? '';
-    return el('label.field', { for: `field-${name}` }, label, ' ', el('span.hint', {}, hint), input);
-  }
-
-  #bar(form, effect, ...buttons) {
-    form.append(el('div.bar', {}, el('p.hint.effect', {}, effect), el('p.complaint', { role: 'alert' }), el('div.buttons', {}, buttons)));
-  }
-  #button(what, key, text, press) { return el(`button.${what}`, { type: 'button', 'data-key': key, onclick: press }, text); }
-
-  #approval(form) {
-    const text = () => form.elements.comment.value.trim();
-    const decide = (decision, said) => () => {
-      if (decision === 'changes_requested' && text() === '') return this.#complain('Say in the comment what should change.', form.elements.comment);
-      return this.#send(JSON.stringify({ decision, ...(text() ? { comment: text() } : {}) }), said);
-    };
-    const votes = this.#wait.request?.quorum > 1;
-    form.append(
-      el('h2', {}, 'What happens'),
-      el('dl.effects', {},
-        el('dt', {}, 'Approve'), el('dd', {}, votes ? 'Counts as one yes. With enough of them the run goes on at once.' : 'The run goes on at once.'),
-        el('dt', {}, 'Request changes'), el('dd', {}, 'Ends the vote. The run gets your comment.'),
-        el('dt', {}, 'Deny'), el('dd', {}, 'Ends the vote. Unless its program says otherwise the run fails, and what it finished is undone.')),
-      this.#field('comment', 'Comment', '(needed to request changes)'));
-    this.#bar(form, votes ? 'Approve: one yes more.' : 'Approve: the run goes on at once.',
-      this.#button('yes', 'a', 'Approve', decide('approved', 'You approved it.')),
-      this.#button('other', 'c', 'Request changes', decide('changes_requested', 'You asked for changes.')),
-      this.#button('no', 'd', 'Deny', decide('denied', 'You denied it.')));
-  }
-
-  #choices(form, title, rows, choose) {
-    form.append(el('fieldset', {}, el('legend', {}, title), rows.map(([value, name, hint]) => el('label.choice', {},
-      el('input', { type: 'radio', name: 'choice', value, onchange: () => choose(value, name) }),
-      el('span', {}, el('strong', {}, name), hint ? el('span.hint', {}, hint) : '')))));
-  }
-
-  #reconcile(form) {
-    const result = this.#field('result', 'Result', '(JSON; leave it empty for none)', 'input');
-    const press = this.#button('yes', 'a', 'Record answer', () => {
-      const answer = chosen(form);
-      if (answer === undefined) return this.#complain('Choose an answer first.', form.querySelector('input'));
-      const given = answer === 'ran' ? form.elements.result.value.trim() : '';
-      if (given && !isJson(given)) return this.#complain('The result is no JSON. A text needs quotes.', form.elements.result);
-      return this.#send(`{"answer":"${answer}"${given ? `,"result":${given}` : ''}}`, 'Your answer is recorded.');
-    });
-    this.#choices(form, 'What is true?', kReconcile, (value, name) => {
-      result.hidden = value !== 'ran';
-      press.textContent = `Record: ${name}`;
-      this.#effect(kReconcile.find(([one]) => one === value)[2]);
-    });
-    result.hidden = true;
-    form.append(result);
-    this.#bar(form, 'Choose an answer first.', press);
-  }
-
-  #question(form, request) {
-    const options = member(request, 'options')?.items ?? [];
-    const send = (raw) => this.#send(`{"answer":${raw}}`, 'You answered it.');
-    if (options.length) {
-      const press = this.#button('yes', 'a', 'Send answer', () => {
-        const i = chosen(form);
-        return i === undefined ? this.#complain('Choose an answer first.', form.querySelector('input')) : send(options[Number(i)].raw);
-      });
-      this.#choices(form, 'Your answer', options.map((one, i) => [String(i), one.text ?? one.raw]), (_, name) => this.#effect(`Sends: ${name}. The run goes on at once.`));
-      return this.#bar(form, 'Choose an answer first.', press);
+    if (!this.#wait || this.#sending || (this.#over && this.#wait.status !== 'pending')) return;
+    const found = await getIfThere(`/v1/waits/${this.#wait.id}`);
+    if (!found || found.value.id !== this.#wait?.id || this.#sending) return;
+    const { value } = found;
+    if (value.status === 'pending') {
+      if (JSON.stringify(value.votes) !== JSON.stringify(this.#wait.votes)) {
+        this.#wait.votes = value.votes;
+        say(this.#place.querySelector('.quorum'), this.#quorum());
+        for (const one of this.#place.querySelectorAll('.effects div:first-child dd, .bar .effect')) say(one, approving(this.#wait, me.name));
+      }
+      return;
     }
-    const label = this.#field('answer', 'Your answer', '(a number or JSON is sent as typed, anything else as text)');
-    const raw = () => (isJson(label.control.value.trim()) ? label.control.value.trim() : JSON.stringify(label.control.value));
-    form.append(label);
-    label.addEventListener('input', () => this.#effect(`Sends: ${raw()}`));
-    return this.#bar(form, 'The run goes on at once with your answer.', this.#button('yes', 'a', 'Send answer', () => (
-      label.control.value.trim() === '' ? this.#complain('The answer is empty.', label.control) : send(raw()))));
+    if (!this.#over) this.#elsewhere(value);
+  }
+  #elsewhere(value) {
+    this.#wait = value;
+    const mine = value.resolved_by === me.name;
+    if (value.status !== 'resolved') return this.#timeOver(value);
+    const said = value.resolution?.comment;
+    this.#end(notice('info', 'info', '', el('p', {}, el('b', {}, `${whoDid(value, me.name)} ${did(value)} `, when(value.resolved_at, 'ago'), '.'), ` ${mine ? 'Nothing was sent from here.' : 'Nothing of yours was sent.'}`),
+      said ? el('p.quote', {}, `“${said}”`) : ''));
+    const [shape, word, tone] = value.resolution?.decision === 'denied' ? ['failed', 'Denied', 'bad'] : ['done', value.resolution?.decision === 'approved' ? 'Approved' : 'Answered', 'ok'];
+    say(this.#place.querySelector('.kind'), mark(shape), word);
+    this.#place.querySelector('.kind').className = `kind ${tone}`;
+    if (value.kind === 'approval') say(this.#place.querySelector('.subject'), 'What was asked');
+    return undefined;
+  }
+  #timeOver(value) {
+    const text = value.status === 'expired' ? `Nobody decided. ${value.request?.default === undefined || value.request?.default === null ? 'It expired' : `The default, ${expiry(value)}, was applied`} and the run goes on with that.`
+      : 'Its run ended, or another wait of its group was first.';
+    this.#end(notice('need', 'expired', value.status === 'expired' ? `Time is up since ${clock(Date.parse(value.resolve_by ?? value.resolved_at))} UTC` : 'It is closed', el('p', {}, text)));
+  }
+  // The agent's clock says that its time is over: the buttons go at once, what was applied is asked for.
+  tick() {
+    const wait = this.#wait;
+    if (!wait?.resolve_by || this.#over || wait.status !== 'pending') return;
+    const left = Date.parse(wait.resolve_by) - now();
+    for (const ms of kWarnMs) {
+      if (left <= ms && left > ms - 5000 && !this.#late.includes(ms)) {
+        this.#late.push(ms);
+        speak(`${ms / 60_000} minutes left to decide`.replace('1 minutes', '1 minute'));
+      }
+    }
+    if (left > 0 || this.#sending) return;
+    this.#end(notice('need', 'expired', `Time is up since ${clock(Date.parse(wait.resolve_by))} UTC`, el('p', {}, 'Asking the agent what was applied…')));
+    this.#settled(wait.id).catch(() => {});
+  }
+  async #settled(id) {
+    const found = await getIfThere(`/v1/waits/${id}`);
+    if (!found || this.#wait?.id !== id) return;
+    if (found.value.status === 'pending') setTimeout(() => this.#settled(id).catch(() => {}), 1000);
+    else this.#timeOver(this.#wait = found.value);
   }
 
-  #effect(text) {
-    this.#place.querySelector('.effect').replaceChildren();
-    add(this.#place.querySelector('.effect'), text);
+  key(letter) {
+    if (letter === 'o') location.hash = `#/run/${this.#wait.run}`;
+    else if (!'acd'.includes(letter)) return false;
+    else this.#place.querySelector(`[data-key="${letter}"]`)?.focus();
+    return true;
   }
-  #complain(text, field) {
-    const place = this.#place.querySelector('.complaint');
-    place.replaceChildren();
-    add(place, text);
+  setOnline(online) {
+    this.#online = online;
+    this.#enable();
+  }
+
+  // -- For the forms.
+  draft(name) { return this.#drafts.get(`${this.#wait.id} ${name}`); }
+  keep(name, value) { this.#drafts.set(`${this.#wait.id} ${name}`, value); }
+  effect(text) { say(this.#place.querySelector('.effect'), text); }
+  complain(text, field) {
+    say(this.#place.querySelector('.complaint'), text);
     field?.focus();
   }
-  #enable() {
-    for (const button of this.#place.querySelectorAll('.bar button.yes, .bar button.other, .bar button.no')) {
-      button.setAttribute('aria-disabled', this.#sending || !this.online);
-    }
+  afterDraw(what) { queueMicrotask(what); }
+
+  #draw() {
+    const wait = this.#wait;
+    const [shape, word] = kKinds[wait.kind] ?? kKinds.question;
+    const doubt = wait.kind === 'reconcile';
+    const shown = doubt ? member(this.#request, 'request') : member(this.#request, 'data');
+    const more = { undo: this.#run?.to_undo };
+    say(this.#place,
+      el('div.line', {}, el('span.kind.need', {}, mark(shape), word), el('span.meta', {}, `wait ${wait.id}`)),
+      el('h1', { tabindex: '-1' }, wait.asks ?? wait.name),
+      doubt ? el('p', {}, 'It may change the world only once, so bide does not guess. Look, then say what is true.') : '',
+      el('p.meta', {}, link(`#/run/${wait.run}`, `${wait.run} ${wait.workflow ?? ''}`), this.#run ? `, started by ${this.#run.created_by}` : '', ' · asked ', when(wait.created_at, 'ago', true), ' · ',
+        wait.resolve_by ? ['ends ', when(wait.resolve_by, 'in', true), `, then ${expiry(wait)}`] : 'no end'),
+      el('div.quorum', {}, this.#quorum()), this.#rules(),
+      doubt ? [el('h2', {}, 'What is known'), evidence(wait)] : '',
+      shown || wait.kind === 'approval' ? [el('h2.subject', {}, { approval: wait.status === 'pending' ? 'What you approve' : 'What was asked', reconcile: 'What it was to do' }[wait.kind] ?? 'What it is about'),
+        dataBox(shown, this.#request.raw)] : '',
+      this.#digest(wait.etag), this.#form(wait, more));
+    if (wait.status !== 'pending') this.#elsewhereAtOpen(wait);
+    this.#enable();
+    this.#watchUnseen();
   }
-  // The buttons give way to what became of it.
-  #end(text, good = false, again = null) {
-    this.#over = true;
-    const outcome = el(good ? 'p.outcome.good' : 'p.outcome', { role: 'status', tabindex: '-1' }, text);
-    const bar = this.#place.querySelector('.bar') ?? this.#place.appendChild(el('div.bar'));
-    const hadFocus = bar.contains(document.activeElement);
-    bar.replaceChildren(outcome);
-    if (again) bar.append(el('div.buttons', {}, el('button', { type: 'button', onclick: again }, 'Show what is asked')));
-    if (hadFocus) outcome.focus();
+  #elsewhereAtOpen(wait) {
+    this.#end(notice('info', 'info', '', el('p', {}, ending(wait, me.name)), wait.resolution?.comment ? el('p.quote', {}, `“${wait.resolution.comment}”`) : '',
+      wait.resolution && wait.kind !== 'approval' ? exactText(JSON.stringify(wait.resolution.answer)) : ''), false);
+  }
+  #quorum() {
+    const { quorum, policy } = this.#wait.request ?? {};
+    if (!(quorum > 1)) return '';
+    const yes = (this.#wait.votes ?? []).filter((one) => one.decision === 'approved');
+    const left = quorum - yes.length;
+    return [el('b', {}, `${yes.length} of ${quorum}`), yes.map((one) => el('span.chip', {}, mark('person'), `${one.by} `, one.at ? clock(Date.parse(one.at), false) : '')),
+      el('span.chip.open', {}, this.#wait.status === 'pending' ? `${left} more${policy === 'not_initiator' && this.#run ? `, not ${this.#run.created_by}` : ''}` : 'vote is over')];
+  }
+  #rules() {
+    const { policy } = this.#wait.request ?? {};
+    const text = { not_initiator: 'Not by whoever started the run.', initiator: 'Only by whoever started the run.' }[policy];
+    return text ? el('p.meta', {}, text) : '';
+  }
+  #digest(digest) {
+    const whole = el('code.digest', {}, `${digest.slice(0, 8)}…${digest.slice(-4)}`);
+    return el('p.meta', {}, 'Your decision holds for exactly this text: sha256 ', whole, ' ',
+      button('whole digest', (event) => { say(whole, digest); event.currentTarget.remove(); }, '.link'));
   }
 
-  async #send(body, said) {
-    if (this.#sending || this.#over || !this.online) return;
+  // The form, or the sentence why there is none.
+  #form(wait, more) {
+    if (wait.status !== 'pending') return '';
+    if (!may('approve')) {
+      return notice('info', 'info', 'You can read this, not decide it', el('p', {}, `“${me.name}” has the scopes ${me.scopes || 'none'}. It takes approve.`),
+        command(`bide token add ${me.name.replace(/[^\w.-]/g, '-')} --scope read,approve`));
+    }
+    const { policy } = wait.request ?? {};
+    const mine = this.#run?.created_by === me.name;
+    if (wait.kind === 'approval' && policy === 'not_initiator' && mine) {
+      return notice('info', 'info', 'Somebody else must decide', el('p', {}, `You started run ${wait.run}, and this approval may not come from its initiator.`));
+    }
+    if (wait.kind === 'approval' && policy === 'initiator' && this.#run && !mine) {
+      return notice('info', 'info', `Only ${this.#run.created_by} may decide`, el('p', {}, `This approval is for whoever started run ${wait.run}.`));
+    }
+    return makeForm(this, wait, this.#request, more);
+  }
+
+  // How many rows of the data were not on the screen yet.
+  #watchUnseen() {
+    this.#watcher?.disconnect();
+    const below = this.#place.querySelector('.below');
+    const rows = new Set(this.#place.querySelectorAll('.data > [role="tabpanel"] > .rows > div'));
+    if (!below || rows.size === 0) return;
+    const bar = this.#place.querySelector('.bar');
+    this.#watcher = new IntersectionObserver((seen) => {
+      for (const one of seen) if (one.isIntersecting || !one.target.isConnected) rows.delete(one.target);
+      below.hidden = rows.size === 0;
+      say(below, `${rows.size} below ↓`);
+    }, { rootMargin: `0px 0px -${bar.offsetHeight}px 0px`, threshold: 0.5 });
+    for (const row of rows) this.#watcher.observe(row);
+    below.onclick = () => [...rows][0]?.scrollIntoView({ block: 'center' });
+  }
+
+  #enable() {
+    for (const one of this.#place.querySelectorAll('.bar [data-key]')) one.setAttribute('aria-disabled', String(this.#sending || !this.#online));
+  }
+  // The buttons give way to what became of it; for a moment nothing can be pressed there.
+  #end(content, inert = true, ...buttons) {
+    this.#over = true;
+    const outcome = el('div.outcome', { role: 'status', tabindex: '-1' }, content);
+    const bar = this.#place.querySelector('.bar') ?? this.#place.appendChild(el('div.bar'));
+    const hadFocus = bar.contains(document.activeElement);
+    const row = el('div.buttons', {}, buttons.length ? buttons : el('a.button', { href: '#/' }, 'Back to the inbox'));
+    bar.replaceChildren(outcome, row);
+    for (const old of this.#place.querySelectorAll('.effects')) { old.previousElementSibling?.remove(); old.remove(); }
+    const comment = this.#place.querySelector('[data-field="comment"] label');
+    if (comment && inert) say(comment, 'Comment ', el('span.hint', {}, '(yours, not sent)'));
+    if (hadFocus) outcome.focus();
+    if (!inert) return;
+    bar.inert = true;
+    setTimeout(() => { bar.inert = false; }, kInertMs);
+  }
+
+  async send(body, said, fields = null) {
+    if (this.#sending || this.#over || !this.#online) return;
     this.#sending = true;
-    this.#enable();
-    this.#complain('');
-    this.#effect('Sending…');
+    this.#fields = fields;
     const wait = this.#wait;
+    const pressed = this.#place.querySelector('.bar .buttons :focus') ?? this.#place.querySelector('.bar [data-key]');
+    const words = [...pressed.childNodes];
+    this.#enable();
+    this.complain('');
+    say(pressed, 'Sending…');
     let show;
     try {
-      const { status, value } = await resolve(wait.id, this.#etag, body);
-      const counted = status === 202 && value.votes !== undefined;
-      show = () => this.#end(counted ? `${said} ${value.votes} of ${value.quorum} so far; it stays open for others.` : `${said} The agent has kept it.`, true);
+      const { status, value } = await post(`/v1/waits/${wait.id}/resolve`, body, { 'If-Match': this.#etag });
       for (const key of this.#drafts.keys()) if (key.startsWith(`${wait.id} `)) this.#drafts.delete(key);
+      show = () => this.#done(wait, status === 202 && value.votes !== undefined ? value : null, said);
     } catch (error) {
       if (error instanceof Refused && error.status === 401) this.#place.dispatchEvent(new CustomEvent('signed-out', { bubbles: true }));
       show = error instanceof Refused ? await this.#refused(error, wait) : await this.#unanswered(error, wait);
     }
-    if (this.#wait !== wait) return;  // the person looks at another one by now
     this.#sending = false;
+    if (this.#wait !== wait) return;  // the person looks at another one by now
+    pressed.replaceChildren(...words);
     show();
     this.#enable();
+  }
+  #done(wait, counted, said) {
+    const text = counted ? `${said.replace('.', '')}, ${counted.votes} of ${counted.quorum}. It stays open for others.` : `${said} Run ${wait.run} goes on.`;
+    const open = ['Open run', () => { location.hash = `#/run/${wait.run}`; }];
+    const change = ['Change', () => { if (this.#wait?.id === wait.id) this.open(wait.id); else location.hash = `#/wait/${wait.id}`; }];
+    toast(text, counted ? change : open);
+    this.#end(notice('ok', 'done', text), false, el('a.button', { href: '#/' }, 'Back to the inbox'), button(...(counted ? change : open)));
+    const comment = this.#place.querySelector('[data-field="comment"]');
+    comment?.remove();
   }
 
   // What the agent did not take, in words; the comment stays.
   async #refused(error, wait) {
     const text = kRefused[error.code] ?? error.message;
-    if (error.code === 'changed') return () => this.#end(text, false, () => this.open(wait.id));
+    if (error.code === 'changed') return this.#changed(wait);
     if (error.code.startsWith('wait_')) {
-      const found = await call('GET', `/v1/waits/${wait.id}`).catch(() => null);
-      return () => this.#end(found ? `${ending(found.value, this.me)} ${text}` : text);
+      const found = await getIfThere(`/v1/waits/${wait.id}`).catch(() => null);
+      if (found) this.#wait = Object.assign(wait, found.value);
+      const title = found ? `${ending(found.value, me.name)}` : '';
+      return () => this.#end(notice('need', 'warning', title, el('p', {}, text)), true, el('a.button', { href: `#/run/${wait.run}` }, 'Open the run'), el('a.button', { href: '#/' }, 'Back to the inbox'));
     }
-    const details = (error.problem.errors ?? []).map((one) => `${one.pointer ?? ''} ${one.detail ?? ''}`.trim()).join('; ');
+    const errors = error.problem.errors ?? [];
     return () => {
-      this.#effect('Nothing was kept. You can send it again.');
-      const field = this.#place.querySelector('textarea, input:checked, input');
-      this.#complain([text, details || (text === error.message ? '' : error.message)].filter(Boolean).join(' '), field);
+      this.effect('Nothing was kept. You can send it again.');
+      if (error.code === 'answer_invalid' && this.#fields) return this.#fields.refused(errors);
+      const details = errors.map((one) => `${one.pointer ?? ''} ${one.detail ?? ''}`.trim()).join('; ');
+      return this.complain([text, details || (text === error.message ? '' : error.message)].filter(Boolean).join(' '),
+        this.#place.querySelector('form textarea, form input:checked, form input'));
     };
+  }
+  // 412: what it was, what it is, and the new text before anybody decides again.
+  async #changed(wait) {
+    const found = await get(`/v1/waits/${wait.id}`);
+    const rows = differences(this.#request, member(tree(found.text), 'request')).slice(0, 8);
+    return () => this.#end(notice('need', 'warning', 'What is asked has changed', el('p', {}, kRefused.changed),
+      rows.map(([path, was, is]) => el('p', {}, el('code', {}, path), ' was ', el('code', {}, was ?? 'not there'), ' and is ', el('code', {}, is ?? 'not there'), '.'))), true,
+    button('Show the new text', () => { this.#show(found); this.#place.querySelector('h1').focus(); }));
   }
   // No answer came: it may have counted. The wait says, before the buttons are offered again.
   async #unanswered(error, wait) {
     if (!(error instanceof Offline)) throw error;
-    const found = await call('GET', `/v1/waits/${wait.id}`).catch(() => null);
-    if (found && found.value.status !== 'pending') return () => this.#end(ending(found.value, this.me));
+    const found = await getIfThere(`/v1/waits/${wait.id}`).catch(() => null);
+    if (found && found.value.status !== 'pending') return () => { Object.assign(wait, found.value); this.#elsewhereAtOpen(wait); };
     return () => {
-      this.#effect('The same decision again changes nothing that was kept.');
-      this.#complain(found ? 'No answer came, and the agent has kept nothing. Send it again.' : 'The agent does not answer. Whether it was kept is shown when it is back.');
+      this.effect('The same decision again changes nothing that was kept.');
+      this.complain(found ? 'No answer came, and the agent has kept nothing. Send it again.' : 'The agent does not answer. Whether it was kept is shown when it is back.');
+      if (!found) window.dispatchEvent(new Event('no-answer'));
     };
-  }
-}
-
-// The value of the radio that is on; undefined: none is.
-const chosen = (form) => form.querySelector('input[name="choice"]:checked')?.value;
-
-function isJson(text) {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
   }
 }
