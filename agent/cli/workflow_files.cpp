@@ -1,0 +1,24 @@
+#include "agent/cli/workflow_files.h"
+
+#include <filesystem>
+
+namespace bide::cli {
+
+namespace fs = std::filesystem;
+
+WorkflowPlace find_workflow_files(const Arguments& arguments) {
+  WorkflowPlace place{load_config(surroundings_of_process(), arguments.config, arguments.flags).config, arguments.name};
+  if (arguments.name.find_first_of("/.") == std::string::npos) return place;
+  fs::path path = fs::absolute(arguments.name).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "flows/rollout/"
+  const auto stem = [](const fs::path& file) {
+    const std::string name = file.filename().string();
+    return name.substr(0, name.find('.'));
+  };
+  if (stem(path) == "main") path = path.parent_path();
+  place.name = stem(path);
+  place.config.workflows_dir = path.parent_path().string();
+  return place;
+}
+
+}  // namespace bide::cli

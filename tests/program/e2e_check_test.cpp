@@ -1,0 +1,94 @@
+// bide check, by reading and by replaying the open runs against an edited version [N117, issue 4].
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "tests/program/e2e_box.h"
+#include "tests/program/scripts.h"
+#include "tests/support/golden.h"
+
+namespace bide::test {
+
+TEST_CASE("[N117] e2e: check finds by reading what reading can find in the ten unsafe scripts, nothing in the clean") {
+  const Scripts unsafe("unsafe");
+  const std::set<std::string> only_by_trying = {"counter.sh", "move.sh", "glob.sh"};
+  for (const std::string& name : unsafe.names()) {
+    const Finished done = unsafe.bide("check", name);
+    INFO(name << "\n" << done.out << done.err);
+    CHECK(done.exit == Exit{only_by_trying.contains(name) ? 0 : 1, 0});
+    check_golden("unsafe/" + name + ".check", done.out);
+  }
+  const Scripts clean("clean");
+  for (const std::string& name : clean.names()) {
+    const Finished done = clean.bide("check", name, {"--json"});
+    INFO(name << "\n" << done.out << done.err);
+    CHECK(done.exit == Exit{0, 0});
+    const Json report = Json::parse(done.out);
+    CHECK(report["findings"].empty());
+    CHECK(report["runs"].is_null());  // no agent answers
+  }
+}
+
+TEST_CASE("[N117] e2e: check replays the open runs against an edited version, and touches nothing") {
+  Box box;
+  const std::string begin = "bide step fetch -- sh -c 'echo fetched >> \"$1\"; echo 7 > size' fetch $OUT/fetched\n";
+  const std::string body = begin + "size=$(cat size)\nbide wait approval \"Install $size?\" --name go\n";
+  const std::string end =
+      "bide step install --key \"$(pwd)\" -- sh -c 'echo done >> \"$1\"' install $OUT/installed\n"
+      "bide wait approval 'And now?' --name now\nbide result size:=$size\n";
+  box.program("flow", body + end);
+  const std::string first = box.start("flow");
+  const std::string second = box.start("flow");
+  box.suspended(first);
+  box.decide(second, "approve");
+  box.comes_to(second, "waiting");
+  box.wait_of(second);
+  box.suspended(second);
+  REQUIRE(box.lines("fetched") == 2);
+  REQUIRE(box.lines("installed") == 1);
+  const auto rows = [&] { return box.sql("SELECT * FROM runs").dump() + box.sql("SELECT * FROM steps").dump(); };
+  const std::string before = rows();
+  const auto check = [&](int code) {
+    const Finished done = box.bide({"check", "flow", "--workflows", box.flows(), "--json"});
+    INFO(done.out << done.err);
+    CHECK(done.exit == Exit{code, 0});
+    CHECK(rows() == before);
+    CHECK(box.lines("fetched") == 2);
+    CHECK(box.lines("installed") == 1);
+    return Json::parse(done.out)["runs"];
+  };
+
+  Json runs = check(0);
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0] == Json{{"run", std::stoi(first)}, {"status", "waiting"}, {"says", "goes_on"}, {"at", "approval go"}});
+  CHECK(runs[1]["at"] == "approval now");
+
+  // More behind what is recorded: they go on there.
+  box.program("flow", body + "bide step note -- echo noted\n" + end);
+  runs = check(0);
+  CHECK(runs[0]["at"] == "approval go");
+  CHECK(runs[1]["at"] == "step note");
+
+  // Another question: whoever was asked the old one is not asked.
+  box.program("flow", begin + "size=$(cat size)\nbide wait approval \"Really install $size?\" --name go\n" + end);
+  runs = check(1);
+  for (const Json& run : runs) {
+    INFO(run.dump());
+    CHECK(run["says"] == "fails");
+    CHECK(run["error"]["code"] == "NonDeterminism");
+    const std::string message = run["error"]["message"];
+    CHECK(message.find("the text of go was Install 7? and is Really install 7?") != std::string::npos);
+  }
+
+  // The second one has come by the place that was taken out, the first one goes on with what is there.
+  box.program("flow", begin + "size=$(cat size)\nbide result size:=$size\n");
+  runs = check(0);
+  CHECK(runs[0]["says"] == "completes");
+
+  box.decide(first, "approve");
+  box.comes_to(first, "waiting");
+  box.decide(second, "approve");
+  CHECK(box.comes_to(second, "completed")["result"] == Json{{"size", 7}});
+}
+
+}  // namespace bide::test
