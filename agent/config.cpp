@@ -19,6 +19,7 @@
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
 #include "agent/base/text.h"
+#include "agent/kernel/principal.h"
 #include "agent/work/targets.h"
 
 namespace bide {
@@ -113,6 +114,14 @@ std::string read_inline_sleep(Config& out, const Place&, const std::string& text
   return {};
 }
 
+std::string read_remote_lease(Config& out, const Place&, const std::string& text) {
+  const auto length = parse_duration(text);
+  if (!length || *length < limits::kLeastRemoteLeaseMs)
+    return "is a length of time, " + format_duration(limits::kLeastRemoteLeaseMs) + " or more, such as \"30s\"";
+  out.remote_lease = *length;
+  return {};
+}
+
 // Rules with spaces or commas between them.
 std::string read_allow_targets(Config& out, const Place&, const std::string& text) {
   std::string spaced = text;
@@ -175,6 +184,16 @@ std::string read_log_level(Config& out, const Place&, const std::string& text) {
   return "is \"debug\", \"info\", \"warn\" or \"error\"";
 }
 
+std::string read_group_scopes(Config& out, const Place&, const std::string& text) {
+  std::istringstream words(text);
+  out.group_scopes.clear();
+  for (std::string word; words >> word;) {
+    if (kernel::scopes_from(word) == 0 || word == "attempt") return "is some of read start approve work admin";
+    out.group_scopes += (out.group_scopes.empty() ? "" : " ") + word;
+  }
+  return {};
+}
+
 std::string read_programs_path(Config& out, const Place&, const std::string& text) {
   std::istringstream folders(text);
   int count = 0;
@@ -206,6 +225,7 @@ const Key kKeys[] = {
      [](const Config& c) { return std::string(c.durability == db::Durability::full ? "full" : "relaxed"); }},
     {"workers", true, read_workers, [](const Config& c) { return std::to_string(c.workers); }},
     {"inline_sleep", false, read_inline_sleep, [](const Config& c) { return format_duration(c.inline_sleep); }},
+    {"remote_lease", false, read_remote_lease, [](const Config& c) { return format_duration(c.remote_lease); }},
     {"log_level", false, read_log_level,
      [](const Config& c) { return std::string(kLevels[static_cast<std::size_t>(c.log_level)].first); }},
     {"allow_targets", false, read_allow_targets, show_allow_targets},
@@ -225,6 +245,7 @@ const Key kKeys[] = {
     {"keep_audit", false,
      [](Config& c, const Place&, const std::string& t) { return read_keep(c.keep_audit, t, limits::kLeastKeepRunsMs); },
      [](const Config& c) { return show_keep(c.keep_audit); }},
+    {"group_scopes", false, read_group_scopes, [](const Config& c) { return c.group_scopes; }},
     {"path", false, read_programs_path, [](const Config& c) { return c.path; }},
 };
 
@@ -236,6 +257,7 @@ std::string default_of(const std::string& key, const Surroundings& around, const
   if (key == "durability") return "full";
   if (key == "workers") return "64";
   if (key == "inline_sleep") return format_duration(limits::kInlineSleepMs);
+  if (key == "remote_lease") return format_duration(limits::kRemoteLeaseMs);
   if (key == "log_level") return "info";
   if (key == "allow_targets") return "";
   if (key == "park_after") return format_duration(limits::kParkAfterMs);
@@ -243,6 +265,7 @@ std::string default_of(const std::string& key, const Surroundings& around, const
   if (key == "keep_runs_most" || key == "max_db_bytes") return "0";
   if (key == "keep_commands") return format_duration(limits::kKeepCommandsMs);
   if (key == "keep_audit") return "forever";
+  if (key == "group_scopes") return "";
   if (key == "path") return kDefaultPath;
   throw Bug("no default for the key " + key);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/base/limits.h"
 #include "agent/base/log.h"
 #include "agent/base/time.h"
 #include "db/durability.h"
@@ -22,8 +23,9 @@ struct Config {
   std::string socket;         // path of the Unix socket, absolute
   std::string listen;         // "127.0.0.1:7433", "[::1]:7433"; empty: no TCP
   db::Durability durability = db::Durability::full;
-  int workers = 64;             // attempts at once, 1 to 1024
-  DurationMs inline_sleep = 0;  // A5: shorter sleeps keep their attempt
+  int workers = 64;                                  // attempts at once, 1 to 1024
+  DurationMs remote_lease = limits::kRemoteLeaseMs;  // K1: of a remote worker that is not heard of
+  DurationMs inline_sleep = 0;                       // A5: shorter sleeps keep their attempt
   log::Level log_level = log::Level::info;
   std::vector<std::string> allow_targets;  // O6: addresses inside that messages may go to
   DurationMs park_after = 0;               // O5: a delivery is parked after ten tries, and not before this
@@ -33,7 +35,8 @@ struct Config {
   std::int64_t max_db_bytes = 0;
   DurationMs keep_commands = 0;
   DurationMs keep_audit = 0;
-  std::string path;  // PATH of programs, after BIDE_HOME and the folder of bide itself
+  std::string group_scopes;  // what members of the socket's group may do: "read approve"; empty: nothing
+  std::string path;          // PATH of programs, after BIDE_HOME and the folder of bide itself
 };
 
 // What defaults depend on. The system's defaults are for uid 0, a user's for all others.

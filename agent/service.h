@@ -17,14 +17,31 @@
 
 namespace bide {
 
+class Clock;
+namespace flow {
+class Rehearsal;
+}
+namespace work {
+class Commands;
+}
+
+// What `bide rehearse` and `bide check` put around programs; they outlive the Service. Messages are not sent then.
+struct Trial {
+  Clock* clock = nullptr;
+  flow::Rehearsal* rehearsal = nullptr;
+};
+
 class Service {
  public:
   Service(Config config, flow::Registry registry);
+  Service(Config config, flow::Registry registry, const Trial& trial);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
   void start();
+  // What routes call, for whoever has the agent in its own process. From start() to stop().
+  [[nodiscard]] work::Commands& commands();
   // Blocks until SIGTERM or SIGINT. These must be blocked in all threads: call block_signals() first in main.
   void wait_for_signal();
   // K5. True: everything ended. False: code is left that ignores the stop; the process should end with _exit.

@@ -21,4 +21,5 @@ function(bide_embed_page target)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/web/page/*.html ${CMAKE_SOURCE_DIR}/web/page/*.css
        ${CMAKE_SOURCE_DIR}/web/page/*.js ${CMAKE_SOURCE_DIR}/web/page/*.svg)
   bide_embed_files(${target} embedded_page db/embedded.h ${files})
+  bide_embed_files(${target} embedded_documents web/embedded_documents.h ${CMAKE_SOURCE_DIR}/web/openapi.json)
 endfunction()

@@ -16,14 +16,15 @@ class IdCounters {
   using Values = std::array<std::int64_t, kCounters>;
 
   [[nodiscard]] std::int64_t next(Counter counter) { return ++last_[static_cast<std::size_t>(counter)]; }
-  // The state to give back to, when a job or a batch rolls back.
+  // The state to give back to, when a job or a batch rolls back; never below what load() found in the file.
   [[nodiscard]] const Values& values() const { return last_; }
-  void give_back(const Values& values) { last_ = values; }
+  void give_back(const Values& values);
   // Reads the file; never lowers a counter. At a start, and after a foreign hand has written.
   void load(Connection& connection);
 
  private:
   Values last_{};
+  Values in_file_{};  // as load() saw it: a foreign hand's ids stay taken, whatever of ours is rolled back
 };
 
 }  // namespace bide::db

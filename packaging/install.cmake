@@ -24,6 +24,7 @@ install(EXPORT bide NAMESPACE bide:: FILE bideTargets.cmake DESTINATION ${BIDE_P
 # What <bide.h> includes, and nothing else: the example outside of the tree shows that it is enough.
 install(FILES agent/bide.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bide)
 foreach(header agent/config.h agent/service.h agent/base/errors.h agent/base/ids.h agent/base/limits.h agent/base/log.h
+        agent/base/process_tree.h
         agent/base/time.h agent/flow/ask.h agent/flow/context.h agent/flow/registry.h agent/flow/undo.h
         agent/kernel/states.h agent/kernel/usage_numbers.h db/durability.h)
   get_filename_component(folder ${header} DIRECTORY)

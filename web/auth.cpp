@@ -11,6 +11,8 @@
 
 #include "agent/base/fd.h"
 #include "agent/base/hash.h"
+#include "agent/base/limits_api.h"
+#include "agent/base/log.h"
 #include "agent/base/text.h"
 
 namespace bide::web {
@@ -90,17 +92,63 @@ void Auth::set_attempt_of_process(AttemptOfProcess ask) {
   attempt_of_ = std::move(ask);
 }
 
-std::variant<Principal, Problem> Auth::by_token(std::string_view token) const {
-  const std::string hash = sha256(token);
+void Auth::set_attempt_token_is_known(AttemptTokenIsKnown ask) {
   Lock lock(mutex_);
+  is_known_ = std::move(ask);
+}
+
+void Auth::set_time(std::function<TimeMs()> now, Clock& clock) {
+  Lock lock(mutex_);
+  now_ = std::move(now);
+  clock_ = &clock;
+}
+
+const TokenRow* Auth::find_token(std::string_view hash) const {
   for (const TokenRow& row : tokens_) {
     if (!same_secret(row.hash, hash)) continue;
-    Principal principal;
-    principal.name = row.name;
-    principal.scopes = row.scopes;
-    return principal;
+    return row.expires_at && now_ && *row.expires_at <= now_() ? nullptr : &row;
   }
-  return problem("unauthorized", "the token is not one that this agent knows");
+  return nullptr;
+}
+
+Problem Auth::wrong_token() const {
+  const Problem unknown = problem("unauthorized", "the token is not one that this agent knows");
+  if (clock_ == nullptr) return unknown;
+  const BootMs now = clock_->boot_ms();
+  if (wrong_ == 0 || now - wrong_since_ >= limits::kWrongTokensMs) {
+    if (wrong_ > limits::kWrongTokens) log::warn("auth.wrong_tokens", {{"count", wrong_}});
+    wrong_since_ = now;
+    wrong_ = 0;
+  }
+  ++wrong_;
+  if (wrong_ == limits::kWrongTokens + 1) log::warn("auth.wrong_tokens", {{"count", wrong_}});
+  if (wrong_ <= limits::kWrongTokens) return unknown;
+  return problem("too_many_failures", "too many wrong tokens came within a short time");
+}
+
+std::variant<Principal, Problem> Auth::by_token(std::string_view token) const {
+  std::string hash = sha256(token);
+  Lock lock(mutex_);
+  const TokenRow* row = find_token(hash);
+  if (row == nullptr) return wrong_token();
+  Principal principal;
+  principal.name = row->name;
+  principal.scopes = row->scopes;
+  principal.credential = std::move(hash);
+  return principal;
+}
+
+bool Auth::holds(const Principal& principal) const {
+  if (principal.credential.empty()) return true;  // a peer of the socket, or an attempt: the kernel fences that
+  if (principal.by_cookie) {
+    const auto session = sessions_ == nullptr ? std::nullopt : sessions_->find_hash(principal.credential);
+    if (!session) return false;
+    if (session->origin.empty()) return true;
+    Lock lock(mutex_);
+    return find_token(session->origin) != nullptr;
+  }
+  Lock lock(mutex_);
+  return find_token(principal.credential) != nullptr;
 }
 
 // A browser sends the cookie with whatever makes it ask us; only our page knows the token that goes with it.
@@ -108,6 +156,12 @@ std::variant<Principal, Problem> Auth::by_cookie(const Head& head, std::string_v
   const std::string secret = cookie_value(cookies, kCookie);
   const auto session = sessions_ == nullptr || secret.empty() ? std::nullopt : sessions_->find(secret);
   if (!session) return problem("unauthorized", "the page is not signed in", "bide ui");
+  if (!session->origin.empty()) {
+    Lock lock(mutex_);
+    if (find_token(session->origin) == nullptr) {
+      return problem("unauthorized", "the token that signed the page in is not valid any more", "bide ui");
+    }
+  }
   if (!is_safe_method(head.method)) {
     const std::string* token = head.field("x-bide-csrf");
     if (token == nullptr || !same_secret(*token, session->csrf)) {
@@ -118,6 +172,7 @@ std::variant<Principal, Problem> Auth::by_cookie(const Head& head, std::string_v
   principal.name = session->name;
   principal.scopes = session->scopes;
   principal.by_cookie = true;
+  principal.credential = sha256(secret);
   return principal;
 }
 
@@ -136,29 +191,49 @@ std::variant<Principal, Problem> Auth::admit(const Head& head, const Peer& peer)
     return by_cookie(head, *cookies);
   }
   if (!peer.unix_socket) return problem("unauthorized", "the request has no token");
-  if (peer.uid != own_uid_ && peer.uid != 0) {
+  const bool ours = peer.uid == own_uid_ || peer.uid == 0;
+  if (!ours && (!peer.in_group || group_scopes_ == kNoScope)) {
     return problem("forbidden", "uid " + std::to_string(peer.uid) + " has no scopes on this socket");
   }
   Principal principal;
   principal.name = "uid:" + std::to_string(peer.uid);
-  principal.scopes = kAdmin;
+  principal.scopes = ours ? kAdmin : group_scopes_;
   return principal;
 }
 
-void Auth::narrow(Principal& principal, const Peer& peer) const {
-  if (!peer.unix_socket || principal.is_attempt()) return;
-  AttemptOfProcess ask;
+std::optional<Problem> Auth::narrow(Principal& principal, const Peer& peer, Scope route) const {
+  AttemptOfProcess attempt_of;
+  AttemptTokenIsKnown is_known;
   {
     Lock lock(mutex_);
-    ask = attempt_of_;
+    attempt_of = attempt_of_;
+    is_known = is_known_;
   }
-  if (!ask) return;
-  const std::optional<RunId> run = ask(peer.pid);
-  if (!run) return;
+  if (principal.is_attempt()) {
+    const AttemptToken token{*principal.run, principal.epoch, principal.step, principal.attempt_secret};
+    if (route == kAttempt || (is_known && is_known(token))) return std::nullopt;
+    return problem("unauthorized", "the token is of no attempt that runs now");
+  }
+  if (!peer.unix_socket || !attempt_of) return std::nullopt;
+  std::optional<OfAttempt> found;
+  try {
+    found = attempt_of({static_cast<int>(peer.pid), peer.pid_start});
+  } catch (const CannotTell& why) {
+    return problem("forbidden", std::string("it cannot be told who asks: ") + why.what() +
+                                    "; the process that connects must stay until it is answered");
+  }
+  if (!found) return std::nullopt;
   principal = Principal{};
-  principal.name = "attempt:" + std::to_string(run->value);
+  principal.name = "attempt:" + std::to_string(found->run.value);
   principal.scopes = kAttemptScopes;
-  principal.run = run;
+  principal.run = found->run;
+  const auto step = parse_attempt_token(found->step_token);
+  if (step && step->step != 0 && step->run == found->run && is_known && is_known(*step)) {
+    principal.epoch = step->epoch;
+    principal.step = step->step;
+    principal.attempt_secret = step->secret;
+  }
+  return std::nullopt;
 }
 
 std::string ensure_admin_token(const std::string& file, Random& random) {

@@ -126,9 +126,13 @@ std::variant<work::Commands::Once, Problem> command_key(const Request& request) 
     return problem("bad_request",
                    "an Idempotency-Key has 1 to " + std::to_string(limits::kKeyBytes) + " bytes of UTF-8");
   }
+  const std::string body = request.body.empty() ? "{}" : request.body;  // of a DELETE, which nobody has read
+  if (const auto refused = json::check(body)) {
+    return problem("bad_json", refused->why + " at byte " + std::to_string(refused->offset));
+  }
   std::string what = request.method + "\n" + request.path + "\n";
   for (const auto& [name, value] : request.query) what += name + "=" + value + "\n";
-  what += json::canonical(request.body);
+  what += json::canonical(body);
   return work::Commands::Once{kernel::CommandKey{request.principal.name, *key, sha256(what)}};
 }
 

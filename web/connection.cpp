@@ -83,20 +83,24 @@ void append_header(std::string& out, std::string_view name, std::string_view val
 void write_answer(Connection& connection, Response&& response, TimeMs now, bool head_only, bool keep_alive) {
   std::string& out = connection.out;
   const bool bodiless = response.status == 204 || response.status == 304;
+  const bool endless = response.after == Response::After::stream;
+  if (endless) keep_alive = false;
   const std::size_t length = response.file ? static_cast<std::size_t>(response.file->length) : response.body.size();
   out.reserve(out.size() + 640 + (head_only ? 0 : response.body.size()));
   out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ").append(reason(response.status));
   out.append("\r\nDate: ").append(http_date(now)).append("\r\n");
   if (!bodiless) {
     append_header(out, "Content-Type", response.content_type);
-    out.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
+    if (!endless) out.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
   }
   out.append("Connection: ").append(keep_alive ? "keep-alive" : "close").append("\r\n").append(kSecurity);
   for (const auto& [name, value] : response.headers) append_header(out, name, value);
   out.append("\r\n");
   connection.close_after = !keep_alive;
   if (head_only || bodiless) return;
-  if (response.file) {
+  if (endless) {
+    connection.source = std::move(response.stream);
+  } else if (response.file) {
     connection.file = std::move(response.file);
   } else {
     out.append(response.body);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -25,6 +26,7 @@ struct Connection {
     busy,       // a pool thread has it
     parked,     // answered never: ends with its peer [V1]
     writing,    // an answer that did not fit into the socket's buffer
+    streaming,  // an answer without an end: bytes go out as they come
     lingering,  // refused: what the client still sends is thrown away, so that it can read why
   };
 
@@ -36,7 +38,9 @@ struct Connection {
   std::string in;   // read and not used yet; keeps what was pipelined
   std::string out;  // to be written; `sent` bytes of it are
   std::size_t sent = 0;
-  std::optional<FileBytes> file;  // follows `out`
+  std::optional<FileBytes> file;         // follows `out`
+  std::unique_ptr<StreamSource> source;  // follows `out`, of a stream
+  bool source_over = false;
   bool close_after = false;
   bool linger_after = false;  // the client may still be sending
   bool broken = false;        // a write failed
@@ -56,10 +60,11 @@ struct Connection {
   std::uint32_t interest = 0;
   BootMs deadline = 0;  // 0: none
   std::size_t discarded = 0;
-  std::size_t claimed = 0;  // bytes of body that it may hold
+  std::size_t claimed = 0;  // bytes of its body that are here
 };
 
-// Puts an answer into connection.out (and file), with the headers that stand on every answer. `now`: for Date.
+// Puts an answer into connection.out (and file, or source), with the headers that stand on every answer. `now`: for
+// Date. A stream has no length: its end is the connection's.
 // `head_only`: without the body.
 void write_answer(Connection& connection, Response&& response, TimeMs now, bool head_only, bool keep_alive);
 

@@ -281,6 +281,11 @@ std::optional<Refused> judge(const Head& head, const GateRules& rules) {
     if (head.content_length > 0) return bad(head.method + " must not have a body");
     return std::nullopt;
   }
+  // A browser says where a request comes from, also when it leaves the Origin out; another port is another site's page.
+  const std::string* site = head.field("sec-fetch-site");
+  if (site != nullptr && *site != "same-origin" && *site != "none") {
+    return Refused{403, "foreign_origin", "the browser says that this request is not of this agent's page"};
+  }
   const bool may_be_empty = head.method == "DELETE";
   if (!head.has_length && !may_be_empty) return Refused{411, "length_required", "send a Content-Length"};
   const std::string* type = head.field("content-type");

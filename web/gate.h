@@ -56,7 +56,8 @@ struct GateRules {
   std::size_t body_bytes = limits::kDocumentBytes;  // [D5]
 };
 
-// Whether a request may go on to have its body read: Host ours (421), Origin ours if there (403), writes in JSON (415),
+// Whether a request may go on to have its body read: Host ours (421), Origin ours if there (403), writes not from
+// another site as the browser says (403), in JSON (415),
 // length known (411) and small enough (413).
 [[nodiscard]] std::optional<Refused> judge(const Head& head, const GateRules& rules);
 

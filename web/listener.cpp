@@ -6,12 +6,16 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "agent/base/errors.h"
 #include "agent/base/limits.h"
+#include "agent/base/process_tree.h"
 #include "agent/base/text.h"
 
 namespace bide::web {
@@ -37,6 +41,21 @@ sockaddr_un unix_address(const std::string& path) {
 
 const sockaddr* plain(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
 const sockaddr* plain(const sockaddr_storage& address) { return reinterpret_cast<const sockaddr*>(&address); }
+
+// Whether the peer's user is of a group: its own one, or a further one of the process that connected.
+bool is_in_group(int fd, gid_t own, gid_t group) {
+  if (own == group) return true;
+  std::vector<gid_t> groups(64);
+  while (true) {
+    socklen_t size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0) {
+      groups.resize(size / sizeof(gid_t));
+      return std::find(groups.begin(), groups.end(), group) != groups.end();
+    }
+    if (errno != ERANGE || groups.size() >= 65'536) return false;
+    groups.resize(groups.size() * 4);
+  }
+}
 
 void make_folder(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -109,7 +128,8 @@ Listener::Listener(Listener&& other) noexcept
       name_(std::move(other.name_)),
       host_(std::move(other.host_)),
       device_(other.device_),
-      inode_(std::exchange(other.inode_, 0)) {}
+      inode_(std::exchange(other.inode_, 0)),
+      group_(other.group_) {}
 
 Listener::~Listener() {
   if (inode_ == 0 || !fd_.valid()) return;
@@ -135,6 +155,7 @@ Listener Listener::unix_socket(const std::string& path, mode_t mode) {
   }
   listener.device_ = there.st_dev;
   listener.inode_ = there.st_ino;
+  listener.group_ = there.st_gid;
   listen_on(listener.fd(), path);
   return listener;
 }
@@ -166,6 +187,8 @@ Listener Listener::adopt(Fd fd) {
   ::fcntl(listener.fd(), F_SETFD, FD_CLOEXEC);
   ::fcntl(listener.fd(), F_SETFL, ::fcntl(listener.fd(), F_GETFL) | O_NONBLOCK);
   listener.read_address();
+  struct stat there {};
+  if (listener.unix_ && ::stat(listener.name_.c_str(), &there) == 0) listener.group_ = there.st_gid;
   return listener;
 }
 
@@ -215,7 +238,7 @@ GateRules Listener::rules(const std::vector<std::string>& more) const {
   return rules;
 }
 
-Fd Listener::accept(Peer& peer) const {
+Fd Listener::accept(Peer& peer) const try {
   Fd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.valid()) return fd;
   peer = Peer{};
@@ -229,13 +252,19 @@ Fd Listener::accept(Peer& peer) const {
       return fd;
     }
     peer.pid = who.pid;
+    // Now: whoever has the number when the request is read may be another process.
+    if (const auto process = who.pid > 0 ? read_process(who.pid) : std::nullopt) peer.pid_start = process->key.start;
     peer.uid = who.uid;
     peer.gid = who.gid;
+    peer.in_group = who.uid != ::geteuid() && who.uid != 0 && is_in_group(fd.get(), who.gid, group_);
   } else {
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   return fd;
+} catch (const CannotLook&) {  // the last descriptor is the connection's own: it is given up, and looked again soon
+  errno = EMFILE;
+  return Fd();
 }
 
 }  // namespace bide::web

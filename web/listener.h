@@ -51,6 +51,7 @@ class Listener {
   std::string host_;  // TCP: the address as it stands in a Host field
   dev_t device_ = 0;  // of the socket's file
   ino_t inode_ = 0;
+  gid_t group_ = 0;  // of the socket's file
 };
 
 }  // namespace bide::web

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "agent/base/clock.h"
 #include "agent/base/random.h"
@@ -10,7 +11,11 @@
 #include "agent/work/delivery_commands.h"
 #include "agent/work/environments.h"
 #include "agent/work/holders.h"
+#include "agent/work/remote_tasks.h"
+#include "agent/work/remotes.h"
+#include "agent/work/secrets.h"
 #include "web/session.h"
+#include "web/streams.h"
 
 namespace bide::web {
 
@@ -28,6 +33,14 @@ struct Ports {
   work::Environments* environments = nullptr;  // /v1/environments; null: none
   // Whom a step's command runs under; null: programs run it themselves.
   work::Holders* holders = nullptr;
+  work::Remotes* remotes = nullptr;  // apps that drive runs; null: none may
+  work::RemoteTasks* remote_tasks = nullptr;
+  work::Secrets* secrets = nullptr;                     // null: none are known
+  Streams* streams = nullptr;                           // events as they come; null: pages only
+  std::function<std::vector<std::string>()> installed;  // names of the programs in the workflows' folder; may be empty
+  bool relaxed = false;                                 // durability: said by doctor
+  // A token was added or revoked, a session ended: the front looks at its credentials again, and ends streams.
+  std::function<void()> credentials_changed;
 };
 
 }  // namespace bide::web

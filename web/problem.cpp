@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
+#include "agent/base/limits_api.h"
 #include "agent/base/log.h"
 
 namespace bide::web {
-namespace {
 
-std::string escape(std::string_view text) {
+std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -23,6 +23,8 @@ std::string escape(std::string_view text) {
   return out;
 }
 
+namespace {
+
 bool wants_html(const Request& request) {
   const std::string* accept = request.field("accept");
   return accept != nullptr && accept->find("text/html") != std::string::npos;
@@ -31,7 +33,7 @@ bool wants_html(const Request& request) {
 Response html(std::string_view title, const std::string& inside) {
   Response response;
   response.content_type = "text/html; charset=utf-8";
-  response.body = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>bide: " + escape(title) +
+  response.body = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>bide: " + escape_html(title) +
                   "</title>\n<main>\n" + inside + "</main>\n</html>\n";
   return response;
 }
@@ -77,6 +79,9 @@ Response problem_response(const Problem& problem) {
   }
   if (kind.status == 401) response.with("WWW-Authenticate", "Bearer realm=\"bide\"");
   if (kind.status == 503) response.with("Retry-After", "1");
+  if (kind.code == "too_many_failures") {
+    response.with("Retry-After", std::to_string(limits::kWrongTokensMs / 1000));
+  }
   return response;
 }
 
@@ -94,17 +99,18 @@ Response problem_page(const Request& request) {
     return json_response(200, out.take());
   }
   const std::string head = std::to_string(found->status) + " " + std::string(found->title);
-  return html(code, "<h1>" + escape(head) + "</h1>\n<p><code>" + escape(code) +
-                        "</code></p>\n<h2>What it means</h2>\n<p>" + escape(found->meaning) +
-                        "</p>\n<h2>What to do</h2>\n<p>" + escape(found->action) + "</p>\n");
+  return html(code, "<h1>" + escape_html(head) + "</h1>\n<p><code>" + escape_html(code) +
+                        "</code></p>\n<h2>What it means</h2>\n<p>" + escape_html(found->meaning) +
+                        "</p>\n<h2>What to do</h2>\n<p>" + escape_html(found->action) + "</p>\n");
 }
 
 Response problem_list(const Request& request) {
   if (wants_html(request)) {
     std::string rows;
     for (const ProblemKind& kind : problem_kinds()) {
-      const std::string code = escape(kind.code);
-      rows += "<li><a href=\"/errors/" + code + "\"><code>" + code + "</code></a> " + escape(kind.title) + "</li>\n";
+      const std::string code = escape_html(kind.code);
+      rows +=
+          "<li><a href=\"/errors/" + code + "\"><code>" + code + "</code></a> " + escape_html(kind.title) + "</li>\n";
     }
     return html("errors", "<h1>Errors</h1>\n<ul>\n" + rows + "</ul>\n");
   }

@@ -25,6 +25,9 @@ struct ProblemKind {
 // application/problem+json: type, title, status, code, detail, and hint, errors[] and further members if there are any.
 [[nodiscard]] Response problem_response(const Problem& problem);
 
+// Text as HTML shows it.
+[[nodiscard]] std::string escape_html(std::string_view text);
+
 // GET /errors/{code}: HTML for a browser, else JSON. GET /errors lists them.
 [[nodiscard]] Response problem_page(const Request& request);
 [[nodiscard]] Response problem_list(const Request& request);

@@ -36,6 +36,7 @@ Reactor::Reactor(Desk& desk, Clock& clock, ReactorBounds bounds, std::vector<Lis
       bounds_(bounds),
       listeners_(std::move(listeners)),
       open_(listeners_.size(), 0),
+      bodies_(listeners_.size(), 0),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_.valid() || !bell_.valid()) throw ConfigFault("no descriptors left for the HTTP front");
@@ -67,6 +68,7 @@ void Reactor::run() {
       }
     }
     take_returned();
+    look_at_streams();
     if (stop_wanted_.load() && !stopping_) begin_stop();
     expire(clock_.boot_ms());
   }
@@ -74,6 +76,10 @@ void Reactor::run() {
 
 void Reactor::stop() {
   stop_wanted_.store(true);
+  wake();
+}
+
+void Reactor::wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = ::write(bell_.get(), &one, sizeof one);
 }
@@ -83,8 +89,7 @@ void Reactor::give_back(Connection& connection) {
     Lock lock(mutex_);
     returned_.push_back(&connection);
   }
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = ::write(bell_.get(), &one, sizeof one);
+  wake();
 }
 
 void Reactor::take_returned() {
@@ -137,16 +142,14 @@ void Reactor::accept_from(std::size_t listener) {
     Peer peer;
     Fd fd = listeners_[listener].accept(peer);
     if (!fd.valid()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        const BootMs now = clock_.boot_ms();
-        if (warned_ == 0 || now - warned_ >= kWarnMs) log::warn("http.no_descriptors", {{"connections", all_.size()}});
-        warned_ = now;
-        watch_listeners(false);
-        listen_again_ = now + kNoDescriptorsMs;
-      }
+      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+      if (make_room_anywhere()) continue;
+      no_descriptors();
       return;
     }
-    const bool room = open_[listener] < bounds_.connections || make_room(listener);
+    const std::size_t most = listeners_[listener].is_unix() ? bounds_.connections : bounds_.tcp_connections;
+    const bool room = open_[listener] < most || make_room(listener);
+    if (!room && open_[listener] >= most + limits::kRefusedAtOnce) continue;  // there are enough that are told why
     const int number = fd.get();
     auto connection = std::make_unique<Connection>();
     connection->fd = std::move(fd);
@@ -165,6 +168,25 @@ void Reactor::accept_from(std::size_t listener) {
     set_deadline(there, bounds_.idle_ms);
     watch(there, EPOLLIN);
   }
+}
+
+// No more connections are taken for a moment.
+void Reactor::no_descriptors() {
+  const BootMs now = clock_.boot_ms();
+  if (warned_ == 0 || now - warned_ >= kWarnMs) log::warn("http.no_descriptors", {{"connections", all_.size()}});
+  warned_ = now;
+  watch_listeners(false);
+  listen_again_ = now + kNoDescriptorsMs;
+}
+
+// At the expense of the network first: the socket is how the box's own programs live.
+bool Reactor::make_room_anywhere() {
+  for (const bool unix_socket : {false, true}) {
+    for (std::size_t i = 0; i < listeners_.size(); ++i) {
+      if (listeners_[i].is_unix() == unix_socket && make_room(i)) return true;
+    }
+  }
+  return false;
 }
 
 // Closes the connection of that listener that has been idle for longest.
@@ -198,6 +220,13 @@ void Reactor::on_event(Connection& connection, std::uint32_t events) {
         return;
       }
       go_on(connection);
+      return;
+    case State::streaming:
+      if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0) {
+        close(connection);
+      } else {
+        pump(connection);
+      }
       return;
     case State::lingering: discard(connection); return;
   }
@@ -242,6 +271,7 @@ bool Reactor::step(Connection& connection) {
     case State::body: return take_body(connection);
     case State::busy:
     case State::parked:
+    case State::streaming:
     case State::writing:
     case State::lingering: return false;
   }
@@ -272,12 +302,6 @@ bool Reactor::read_next_head(Connection& connection) {
     refuse(connection, std::move(*answer), keep);
     return all_.count(fd) != 0;
   }
-  if (bodies_ + connection.head.content_length > limits::kBodiesBytes) {
-    refuse(connection, busy(), false);
-    return false;
-  }
-  connection.claimed = connection.head.content_length;
-  bodies_ += connection.claimed;
   connection.state = State::body;
   set_deadline(connection, bounds_.body_ms);
   if (connection.head.expects_continue && connection.in.size() < connection.head.content_length) {
@@ -290,8 +314,20 @@ bool Reactor::read_next_head(Connection& connection) {
   return true;
 }
 
+// What is announced costs nothing: only what came counts, each listener for itself. False: it is too much for all.
+bool Reactor::claim(Connection& connection, std::size_t bytes) {
+  std::size_t& all = bodies_[connection.listener];
+  all += bytes - connection.claimed;
+  connection.claimed = bytes;
+  return all <= limits::kBodiesBytes;
+}
+
 bool Reactor::take_body(Connection& connection) {
   const std::size_t length = connection.head.content_length;
+  if (!claim(connection, std::min(length, connection.in.size()))) {
+    refuse(connection, busy(), false);
+    return false;
+  }
   if (connection.in.size() < length) {
     watch(connection, EPOLLIN);
     return false;
@@ -321,10 +357,15 @@ void Reactor::refuse(Connection& connection, Response&& response, bool keep_aliv
 // A pool thread gave it back.
 void Reactor::resume(Connection& connection) {
   connection.body.clear();
-  bodies_ -= std::exchange(connection.claimed, 0);
+  (void)claim(connection, 0);
   if (connection.after == Response::After::stay_open && !stopping_ && !connection.stop.stop_requested()) {
     connection.state = State::parked;
     watch(connection, EPOLLRDHUP);
+    return;
+  }
+  if (connection.after == Response::After::stream && !stopping_ && !connection.broken &&
+      !connection.stop.stop_requested()) {
+    begin_stream(connection);
     return;
   }
   if (connection.after != Response::After::answer || connection.broken) {
@@ -373,6 +414,7 @@ void Reactor::after_answer(Connection& connection) {
 
 // A socket that is closed with unread bytes in it resets the connection, and the client never reads the refusal.
 void Reactor::linger(Connection& connection) {
+  (void)claim(connection, 0);
   ::shutdown(connection.fd.get(), SHUT_WR);
   connection.state = State::lingering;
   connection.in.clear();
@@ -392,8 +434,9 @@ void Reactor::discard(Connection& connection) {
 void Reactor::close(Connection& connection) {
   const int fd = connection.fd.get();
   if (connection.deadline != 0) deadlines_.erase({connection.deadline, fd});
+  if (connection.state == State::streaming) streams_.erase(fd);
   --open_[connection.listener];
-  bodies_ -= connection.claimed;
+  (void)claim(connection, 0);
   all_.erase(fd);
   count_.store(all_.size(), std::memory_order_relaxed);
 }
@@ -412,6 +455,7 @@ void Reactor::begin_stop() {
       case State::head:
       case State::body:
       case State::parked:
+      case State::streaming:
       case State::lingering: close(*connection); break;
     }
   }
@@ -425,7 +469,9 @@ void Reactor::expire(BootMs now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     Connection& connection = *all_.at(deadlines_.begin()->second);
     const bool late = connection.state == State::head || connection.state == State::body;
-    if (late) {
+    if (connection.state == State::streaming) {
+      expire_stream(connection);
+    } else if (late) {
       refuse(connection, desk_.refusal(408, "request_timeout", "the request did not come in time"), false);
     } else {
       close(connection);

@@ -2,7 +2,10 @@
 // without blocking, and writes what did not fit at once; so a slow client costs a buffer, never a thread. Each part of
 // a request has one deadline for the whole of it, however the bytes drip.
 // A complete request is handed to the Desk, which gives it to a pool; that thread gives the connection back.
-// Faults: none leave it; a connection that breaks is closed. run() is called on one thread, give_back and stop on any.
+// A stream stays with the reactor from its first byte on: it asks the connection's StreamSource for more when all was
+// sent, and has one deadline for what is on its way; between, a heartbeat (reactor_streams.cpp).
+// Faults: none leave it; a connection that breaks is closed. run() is called on one thread, give_back, ring_streams,
+// recheck and stop on any.
 #pragma once
 
 #include <atomic>
@@ -29,15 +32,19 @@ class Desk {
   // The whole request is here. True: a pool thread will give the connection back. False: no room.
   [[nodiscard]] virtual bool hand_over(Connection& connection) = 0;
   [[nodiscard]] virtual Response refusal(int status, const std::string& code, const std::string& detail) = 0;
+  // Whether a stream's reader may go on: its token may have been revoked since.
+  [[nodiscard]] virtual bool still_admitted(const Connection& connection) = 0;
 };
 
 struct ReactorBounds {
-  std::int64_t head_ms;     // a whole head, from its first byte: 408
-  std::int64_t body_ms;     // a whole body: 408
-  std::int64_t write_ms;    // a whole answer
-  std::int64_t idle_ms;     // between requests
-  std::int64_t linger_ms;   // after a refusal
-  std::size_t connections;  // a listener
+  std::int64_t head_ms;       // a whole head, from its first byte: 408
+  std::int64_t body_ms;       // a whole body: 408
+  std::int64_t write_ms;      // a whole answer
+  std::int64_t idle_ms;       // between requests
+  std::int64_t linger_ms;     // after a refusal
+  std::int64_t heartbeat_ms;  // of a stream that has nothing to say
+  std::size_t connections;    // of a Unix socket
+  std::size_t tcp_connections;
 };
 
 class Reactor {
@@ -54,6 +61,10 @@ class Reactor {
   void stop();
   // A pool thread is done with it: its answer stands in connection.out, or connection.after says what else.
   void give_back(Connection& connection) EXCLUDES(mutex_);
+  // Streams may have something to send.
+  void ring_streams();
+  // A credential was taken back: streams that were opened with it end.
+  void recheck();
   [[nodiscard]] std::size_t connections() const { return count_.load(std::memory_order_relaxed); }
   [[nodiscard]] const std::vector<Listener>& listeners() const { return listeners_; }
 
@@ -62,6 +73,8 @@ class Reactor {
 
   void accept_from(std::size_t listener);
   bool make_room(std::size_t listener);
+  bool make_room_anywhere();
+  void no_descriptors();
   void on_event(Connection& connection, std::uint32_t events);
   void on_readable(Connection& connection);
   void advance(Connection& connection);
@@ -69,6 +82,7 @@ class Reactor {
   bool read_next_head(Connection& connection);
   bool take_body(Connection& connection);
   [[nodiscard]] Response busy();
+  bool claim(Connection& connection, std::size_t bytes);
   void refuse(Connection& connection, Response&& response, bool keep_alive);
   void resume(Connection& connection);
   void go_on(Connection& connection);
@@ -77,6 +91,11 @@ class Reactor {
   void linger(Connection& connection);
   void discard(Connection& connection);
   void close(Connection& connection);
+  void begin_stream(Connection& connection);
+  void pump(Connection& connection);
+  void expire_stream(Connection& connection);
+  void look_at_streams();
+  void wake();
   void begin_stop();
   void expire(BootMs now);
   void take_returned();
@@ -90,18 +109,21 @@ class Reactor {
   const ReactorBounds bounds_;
   std::vector<Listener> listeners_;
   std::vector<GateRules> rules_;
-  std::vector<std::size_t> open_;  // connections a listener
+  std::vector<std::size_t> open_;    // connections a listener
+  std::vector<std::size_t> bodies_;  // a listener: bytes of bodies that came and are not done with
   Fd epoll_;
   Fd bell_;
   std::unordered_map<int, std::unique_ptr<Connection>> all_;
   std::set<std::pair<BootMs, int>> deadlines_;
-  std::size_t bodies_ = 0;  // bytes of bodies that are read or worked on
+  std::set<int> streams_;
   std::uint32_t generation_ = 0;
   bool listening_ = false;
   BootMs listen_again_ = 0;  // no descriptors were left: then
   BootMs warned_ = 0;
   bool stopping_ = false;
   std::atomic<bool> stop_wanted_{false};
+  std::atomic<bool> streams_rung_{false};
+  std::atomic<bool> recheck_wanted_{false};
   std::atomic<std::size_t> count_{0};
 
   Mutex mutex_;

@@ -69,13 +69,14 @@ void write_step(json::Writer& out, const kernel::StepRow& step) {
   out.member_raw("request", step.request);
   raw_or_null(out, "result", step.result);
   raw_or_null(out, "error", step.error);
+  if (step.copied_from) out.member("copied", true);
   out.member("created_at", format_time(step.created_at))
       .member("updated_at", format_time(step.updated_at))
       .end_object();
 }
 
 void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optional<std::string>& workflow,
-                const std::optional<std::string>& evidence) {
+                const std::optional<std::string>& evidence, const std::optional<std::string>& votes) {
   out.begin_object().member("id", wait.id.value).member("run", wait.run.value);
   if (workflow) out.member("workflow", *workflow);
   out.member("step", wait.step.value).member("kind", to_text(wait.kind)).member("name", wait.name);
@@ -88,6 +89,7 @@ void write_wait(json::Writer& out, const kernel::WaitRow& wait, const std::optio
   out.member("created_at", format_time(wait.created_at));
   time_or_null(out, "resolved_at", wait.resolved_at);
   if (evidence) out.member_raw("evidence", *evidence);
+  if (votes) out.member_raw("votes", *votes);
   out.end_object();
 }
 

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -16,6 +18,7 @@
 #include "agent/base/fd.h"
 #include "agent/base/ids.h"
 #include "web/gate.h"
+#include "web/stream_source.h"
 
 namespace bide::web {
 
@@ -25,6 +28,8 @@ struct Peer {
   pid_t pid = 0;  // of a Unix peer (SO_PEERCRED): the process that connected
   uid_t uid = 0;
   gid_t gid = 0;
+  std::uint64_t pid_start = 0;  // when that process was started (ProcessKey); 0: it was gone when we accepted
+  bool in_group = false;        // another's process, but its user is of the socket's group
 };
 
 // Scopes of a credential. admin stands for all of them but attempt.
@@ -47,6 +52,7 @@ struct Principal {
   std::string attempt_secret;  // of an attempt token: whoever drives the attempt compares it
   std::int64_t step = 0;       // of a step's token: attempt_secret is the nonce of its execution
   bool by_cookie = false;      // the page
+  std::string credential;      // sha256 of the token or cookie: whether it still holds [Auth::holds]
 
   [[nodiscard]] bool may(Scope scope) const {
     if (scope == kNoScope) return true;
@@ -54,6 +60,7 @@ struct Principal {
     return (scopes & scope) != 0;
   }
   [[nodiscard]] bool is_attempt() const { return run.has_value(); }
+  [[nodiscard]] bool is_step() const { return run.has_value() && step != 0; }
 };
 
 struct Request {
@@ -93,13 +100,18 @@ struct Response {
     answer,     // send it
     hang_up,    // close without an answer: the outcome is unknown [C4]
     stay_open,  // never answer, hold no thread: the connection ends with its peer or with us [V1]
+    stream,     // a head, then what `stream` brings, until it is over: holds no thread
   };
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers;  // none of those that the front writes itself
   std::string content_type = "application/json";
   std::string body;
   std::optional<FileBytes> file;  // takes the place of body
+  std::unique_ptr<StreamSource> stream;
   After after = After::answer;
+  // If there: what was asked goes on among those that wait. Called with the same request on a thread of theirs; its
+  // response is the answer, and the rest of this one counts for nothing.
+  std::function<Response(Request&)> rest;
 
   Response& with(std::string name, std::string value) & {
     headers.emplace_back(std::move(name), std::move(value));
@@ -120,6 +132,13 @@ struct Response {
 [[nodiscard]] inline Response hang_up() {
   Response response;
   response.after = Response::After::hang_up;
+  return response;
+}
+[[nodiscard]] inline Response stream_response(std::string content_type, std::unique_ptr<StreamSource> source) {
+  Response response;
+  response.content_type = std::move(content_type);
+  response.after = Response::After::stream;
+  response.stream = std::move(source);
   return response;
 }
 [[nodiscard]] inline Response stay_open() {

@@ -52,7 +52,19 @@ void Router::add(Route route) {
   for (const Route& other : routes_) {
     if (other.method == route.method && other.pattern == route.pattern) throw Bug("two routes for " + route.pattern);
   }
+  if (guard_ && route.method != "GET") {
+    route.handler = [guard = guard_, inner = std::move(route.handler)](Request& request) {
+      auto refused = guard(request);
+      return refused ? std::move(*refused) : inner(request);
+    };
+  }
   routes_.push_back(std::move(route));
+}
+
+void Router::wrap(std::string_view method, std::string_view pattern, const std::function<Handler(Handler)>& around) {
+  for (Route& route : routes_) {
+    if (route.method == method && route.pattern == pattern) route.handler = around(std::move(route.handler));
+  }
 }
 
 void Router::get(std::string pattern, Scope scope, Handler handler, Lane lane) {
@@ -68,7 +80,11 @@ void Router::open(std::string pattern, Handler handler, Lane lane) {
   add({.method = "GET", .pattern = std::move(pattern), .handler = std::move(handler), .lane = lane, .open = true});
 }
 void Router::open_post(std::string pattern, Handler handler) {
-  add({.method = "POST", .pattern = std::move(pattern), .handler = std::move(handler), .open = true});
+  add({.method = "POST",
+       .pattern = std::move(pattern),
+       .handler = std::move(handler),
+       .open = true,
+       .body_bytes = limits::kOpenBodyBytes});
 }
 void Router::verb(std::string method, std::string pattern, Handler handler, Lane lane) {
   add({.method = std::move(method),

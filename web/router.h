@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,9 @@ using Handler = std::function<Response(Request&)>;
 // Which threads a route's requests run on. Those that wait are counted apart, so that they never starve the others.
 enum class Lane {
   shorts,     // answers in the time of a commit
-  waits,      // may stay open for long
-  preferred,  // waits when the request says `Prefer: wait=…`
+  acts,       // of a verb that holds a slot others wait for: answers in the time of a commit, or a full disk's
+  waits,      // of a verb: may stay open for long
+  preferred,  // of a reader: as long as `Prefer: wait=…` says
   health,     // keeps its own threads: answers when everything else is full
 };
 
@@ -29,7 +31,8 @@ struct Route {
   Handler handler;
   Scope scope = kAdmin;
   Lane lane = Lane::shorts;
-  bool open = false;  // true: no credential is asked for
+  bool open = false;     // true: no credential is asked for
+  bool by_step = false;  // a step's command may too: the handler sees to it that it does nothing twice
   std::size_t body_bytes = limits::kDocumentBytes + limits::kEnvelopeBytes;
   std::vector<std::string> segments;
 };
@@ -54,6 +57,8 @@ class Router {
   // A program's verb or an attempt's app: may stay open, and hands in outputs.
   void verb(std::string method, std::string pattern, Handler handler, Lane lane = Lane::waits);
   void add(Route route);
+  // Puts something around a route's handler, if there is such a route.
+  void wrap(std::string_view method, std::string_view pattern, const std::function<Handler(Handler)>& around);
 
   // `path` as sent. A segment that does not decode to UTF-8 matches nothing. HEAD finds GET's routes.
   [[nodiscard]] std::variant<Matched, NoSuchPath, NoSuchMethod> match(std::string_view method,
@@ -61,8 +66,11 @@ class Router {
   // Methods of a path, with HEAD and OPTIONS; empty if there is no such path.
   [[nodiscard]] std::string allow(std::string_view path) const;
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
+  // Asked before each handler of a route that is added from here on and takes a body; its answer goes out instead.
+  void set_guard(std::function<std::optional<Response>(Request&)> guard) { guard_ = std::move(guard); }
 
  private:
+  std::function<std::optional<Response>(Request&)> guard_;
   std::vector<Route> routes_;
 };
 

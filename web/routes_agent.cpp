@@ -87,7 +87,12 @@ Response info(Ports& ports, Request& request) {
 
 Response make_code(Ports& ports, Request& request) {
   if (const auto bad = check_body(request, {})) return problem_response(*bad);
-  const std::string code = ports.sessions.make_code(request.principal.name, request.principal.scopes);
+  std::string origin = request.principal.credential;
+  if (request.principal.by_cookie) {
+    const auto session = ports.sessions.find_hash(origin);
+    origin = session ? session->origin : "";
+  }
+  const std::string code = ports.sessions.make_code(request.principal.name, request.principal.scopes, origin);
   json::Writer out;
   out.begin_object().member("code", code).member("seconds", limits::kCodeMs / 1000).key("url");
   ports.page_url.empty() ? out.null() : out.string(ports.page_url + "#code=" + code);
@@ -127,6 +132,7 @@ Response session(Ports& ports, Request& request) {
 
 Response sign_out(Ports& ports, Request& request) {
   ports.sessions.end(cookie_of(request));
+  if (ports.credentials_changed) ports.credentials_changed();
   Response response;
   response.status = 204;
   response.with("Set-Cookie", "bide_session=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");

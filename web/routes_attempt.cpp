@@ -3,6 +3,7 @@
 #include "agent/kernel/events.h"
 #include "web/attempt_route.h"
 #include "web/routes.h"
+#include "web/secrets.h"
 
 namespace bide::web {
 namespace attempt_route {
@@ -14,6 +15,8 @@ Response result(Ports& ports, Request& request) {
   if (const auto bad = check_body(request, {{"result", Kind::any, true}})) return problem_response(*bad);
   const auto document = json::member(request.body, "result");
   if (const auto large = check_size("result", document)) return problem_response(*large);
+  if (const auto leaks = secret_in_result(ports.secrets, *document))
+    return closed(std::get<Attempt>(found)->end(*leaks).why);
   std::get<Attempt>(found)->set_result(document.value_or("null"));
   return state(begin("ok"));
 }
@@ -44,7 +47,9 @@ Response end(Ports& ports, Request& request) {
   json::Writer error;
   error.begin_object().member("code", json::string_member(request.body, "code").value_or(""));
   error.member("message", json::string_member(request.body, "message").value_or("")).end_object();
-  return closed(std::get<Attempt>(found)->end(error.text(), request.principal.step).why);
+  flow::Attempt& attempt = *std::get<Attempt>(found);
+  const flow::Closed over = attempt.end(error.text(), request.principal.step);
+  return attempt.style() == flow::Style::remote ? closed_remote(attempt) : closed(over.why);
 }
 
 // X7: the run goes on as a new one; this is not answered, its process is ended. Without an input: the one it has.
@@ -55,7 +60,19 @@ Response continue_as_new(Ports& ports, Request& request) {
   flow::Attempt& attempt = *std::get<Attempt>(found);
   const std::string next = json::member(request.body, "input").value_or(attempt.run().input);
   if (const auto large = check_size("input", next)) return problem_response(*large);
-  return closed(attempt.continue_as_new(next).why);
+  const flow::Closed over = attempt.continue_as_new(next);
+  return attempt.style() == flow::Style::remote ? closed_remote(attempt) : closed(over.why);
+}
+
+// D4: a step whose result is not kept failed where the journal has it as completed. The run is queued again; this is
+// not answered, its process is ended.
+Response secret_failed(Ports& ports, Request& request) {
+  const auto found = find_attempt(ports, request, false);
+  if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
+  if (const auto bad = check_body(request, {{"name", Kind::string, true}})) return problem_response(*bad);
+  flow::Attempt& attempt = *std::get<Attempt>(found);
+  (void)attempt.hand_back(attempt.now() + limits::kSecretStepMs, "secret_step_failed", flow::Closing::finished);
+  return closed(attempt.closing());
 }
 
 Response input(Ports& ports, Request& request) {
@@ -71,6 +88,7 @@ void add_ends(Ports& ports, Router& router, const std::string& base) {
   router.verb("POST", base + "progress", with(ports, progress), Lane::shorts);
   router.verb("POST", base + "end", with(ports, end), Lane::shorts);
   router.verb("POST", base + "continue", with(ports, continue_as_new), Lane::shorts);
+  router.verb("POST", base + "secret-failed", with(ports, secret_failed), Lane::shorts);
   router.verb("GET", base + "input", with(ports, input), Lane::shorts);
 }
 
@@ -82,6 +100,7 @@ void add_attempt_routes(Router& router, Ports& ports) {
   attempt_route::add_waits(ports, router, base);
   attempt_route::add_values(ports, router, base);
   attempt_route::add_ends(ports, router, base);
+  if (ports.remotes != nullptr) attempt_route::add_remote(ports, router, base);
 }
 
 }  // namespace bide::web

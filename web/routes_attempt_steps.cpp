@@ -3,12 +3,15 @@
 
 #include "agent/kernel/evidence.h"
 #include "web/attempt_route.h"
+#include "web/secrets.h"
 
 namespace bide::web::attempt_route {
 namespace {
 
 std::variant<flow::StepAsk, Problem> read_step(Request& request) {
   if (auto bad = check_body(request, {{"branch", Kind::string},
+                                      {"seq", Kind::integer},
+                                      {"branches", Kind::integer},
                                       {"name", Kind::string, true},
                                       {"key", Kind::string},
                                       {"effect", Kind::string},
@@ -58,11 +61,22 @@ std::variant<flow::StepAsk, Problem> read_step(Request& request) {
 Response begin_step(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
-  const auto read = read_step(request);
+  auto read = read_step(request);
   if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
   flow::Attempt& attempt = *std::get<Attempt>(found);
-  return asked(attempt, request,
-               [&](const flow::Caller& caller) { return attempt.begin_step(std::get<flow::StepAsk>(read), caller); });
+  if (attempt.style() == flow::Style::remote && std::get<flow::StepAsk>(read).compensate)
+    return problem_response(invalid("/compensate", "is not for remote workers: take it back in a step of your own"));
+  auto& ask = std::get<flow::StepAsk>(read);
+  // What the verb leaves open, the manifest says.
+  const bool repeatable = ask.effect != kernel::Effect::non_idempotent;
+  if (repeatable && !json::int_member(request.body, "retries")) ask.retries = attempt.options().retries;
+  if (!json::int_member(request.body, "backoff_ms")) ask.backoff = attempt.options().backoff;
+  return asked(attempt, request, [&](const flow::Caller& caller) {
+    flow::Outcome outcome = attempt.begin_step(ask, caller);
+    const auto* execute = std::get_if<flow::Execute>(&outcome);
+    const auto stub = execute != nullptr ? attempt.rehearsal_stub(execute->step) : std::nullopt;
+    return stub ? attempt.complete(execute->step, execute->nonce, *stub) : std::move(outcome);
+  });
 }
 
 // What of a list of steps is settled already, for a verb that has many: {"looked":n,"settled":[{"item":i,"result":…}]}.
@@ -72,6 +86,8 @@ Response settled(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
   if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"seq", Kind::integer},
+                                            {"branches", Kind::integer},
                                             {"name", Kind::string, true},
                                             {"effect", Kind::string},
                                             {"caller", Kind::string},
@@ -105,7 +121,7 @@ Response settled(Ports& ports, Request& request) {
     ++looked;
     if (out.text().size() > kEnough) break;
   }
-  return state(std::move(out.end_array().member("looked", looked)));
+  return state(std::move(out.end_array().member("looked", looked).member("outputs", attempt.outputs())));
 }
 
 // E6: what is to be taken back next, as the step of ~undo that does it: {"state":"hold",…,"compensate","result"} for
@@ -133,7 +149,8 @@ Response undo(Ports& ports, Request& request) {
   });
   if (json::string_member(answer.body, "state") == "hold") {
     answer.body.pop_back();
-    answer.body += ",\"compensate\":" + next.compensate + ",\"result\":" + next.result + "}";
+    answer.body += ",\"compensate\":" + next.compensate + ",\"result\":" + next.result +
+                   ",\"outputs\":" + json::quote(attempt.outputs()) + "}";
   }
   return answer;
 }
@@ -186,7 +203,7 @@ Response probe_said(Ports& ports, Request& request) {
     return problem_response(invalid("/verdict", "must be ran, did_not_run or cannot_tell"));
   }
   const auto result = json::member(request.body, "result");
-  return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
+  return acted(handed.attempt, request, handed.step, handed.nonce, [&](const flow::Caller& caller) {
     return handed.attempt->probe_said(handed.step, handed.nonce, verdict, result, caller);
   });
 }
@@ -198,7 +215,12 @@ Response complete(Ports& ports, Request& request) {
   const std::string result = json::member(request.body, "result").value_or("null");
   auto usage = json::member(request.body, "usage");
   if (usage == "null") usage.reset();
-  return asked(*handed.attempt, request,
+  if (const auto leaks = secret_in_result(ports.secrets, request.body)) {
+    return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
+      return handed.attempt->fail(handed.step, handed.nonce, {*leaks, false}, caller);
+    });
+  }
+  return acted(handed.attempt, request, handed.step, handed.nonce,
                [&](const flow::Caller&) { return handed.attempt->complete(handed.step, handed.nonce, result, usage); });
 }
 
@@ -218,7 +240,7 @@ Response fail(Ports& ports, Request& request) {
   report.unknown = json::bool_member(request.body, "unknown").value_or(false);
   report.stays_pending = code == "NotFound";
   report.fault = code == "SpawnFailed";
-  return asked(*handed.attempt, request, [&](const flow::Caller& caller) {
+  return acted(handed.attempt, request, handed.step, handed.nonce, [&](const flow::Caller& caller) {
     return handed.attempt->fail(handed.step, handed.nonce, report, caller);
   });
 }
@@ -233,7 +255,7 @@ Response hold(Ports& ports, Request& request) {
   const ProcessKey holder{static_cast<int>(json::int_member(request.body, "pid").value_or(0)),
                           static_cast<std::uint64_t>(json::int_member(request.body, "pid_start").value_or(0))};
   if (holder.pid <= 1 || holder.start == 0) return problem_response(invalid("/pid", "names no process"));
-  return asked(*handed.attempt, request,
+  return acted(handed.attempt, request, handed.step, handed.nonce,
                [&](const flow::Caller&) { return handed.attempt->hold(handed.step, handed.nonce, holder); });
 }
 
@@ -251,11 +273,11 @@ Response await(Ports& ports, Request& request) {
 void add_steps(Ports& ports, Router& router, const std::string& base) {
   router.verb("POST", base + "steps", with(ports, begin_step));
   router.verb("POST", base + "steps/settled", with(ports, settled), Lane::shorts);
-  router.verb("POST", base + "steps/{step}/hold", with(ports, hold));
+  router.verb("POST", base + "steps/{step}/hold", with(ports, hold), Lane::acts);
   router.verb("POST", base + "steps/{step}/await", with(ports, await));
-  router.verb("POST", base + "steps/{step}/probe", with(ports, probe_said));
-  router.verb("POST", base + "steps/{step}/complete", with(ports, complete));
-  router.verb("POST", base + "steps/{step}/fail", with(ports, fail));
+  router.verb("POST", base + "steps/{step}/probe", with(ports, probe_said), Lane::acts);
+  router.verb("POST", base + "steps/{step}/complete", with(ports, complete), Lane::acts);
+  router.verb("POST", base + "steps/{step}/fail", with(ports, fail), Lane::acts);
   router.verb("POST", base + "undo", with(ports, undo));
 }
 

@@ -20,6 +20,8 @@ Response value(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
   if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"seq", Kind::integer},
+                                            {"branches", Kind::integer},
                                             {"name", Kind::string, true},
                                             {"key", Kind::string},
                                             {"base", Kind::string},
@@ -36,8 +38,9 @@ Response value(Ports& ports, Request& request) {
     return problem_response(invalid("/base", "must be the absolute path of a folder"));
   flow::Attempt& attempt = *std::get<Attempt>(found);
   return asked(attempt, request, [&](const flow::Caller&) {
-    return attempt.value(place.branch, place.name, place.key,
-                         [&] { return make_value(ports, place.name, base).value_or("null"); });
+    return attempt.value(
+        place.branch, place.name, place.key, [&] { return make_value(ports, place.name, base).value_or("null"); },
+        place.seq);
   });
 }
 
@@ -45,6 +48,8 @@ Response message(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
   if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"seq", Kind::integer},
+                                            {"branches", Kind::integer},
                                             {"name", Kind::string, true},
                                             {"key", Kind::string},
                                             {"url", Kind::string, true},
@@ -69,6 +74,8 @@ Response call(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
   if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"seq", Kind::integer},
+                                            {"branches", Kind::integer},
                                             {"name", Kind::string, true},
                                             {"key", Kind::string},
                                             {"workflow", Kind::string, true},
@@ -95,6 +102,8 @@ Response set_state(Ports& ports, Request& request) {
   const auto found = find_attempt(ports, request, false);
   if (const auto* bad = std::get_if<Problem>(&found)) return problem_response(*bad);
   if (const auto bad = check_body(request, {{"branch", Kind::string},
+                                            {"seq", Kind::integer},
+                                            {"branches", Kind::integer},
                                             {"name", Kind::string, true},
                                             {"key", Kind::string},
                                             {"value", Kind::any, true},

@@ -15,6 +15,8 @@ bool askable(kernel::WaitKind kind) {
 
 std::variant<flow::WaitAsk, Problem> read_wait(Request& request) {
   if (auto bad = check_body(request, {{"branch", Kind::string},
+                                      {"seq", Kind::integer},
+                                      {"branches", Kind::integer},
                                       {"kind", Kind::string, true},
                                       {"name", Kind::string, true},
                                       {"key", Kind::string},
@@ -76,7 +78,7 @@ Response wait(Ports& ports, Request& request) {
   return asked(attempt, request, [&](const flow::Caller& caller) -> flow::Outcome {
     flow::Outcome outcome = attempt.wait(ask, caller);
     auto* settled = std::get_if<flow::Settled>(&outcome);
-    if (settled == nullptr) return outcome;
+    if (settled == nullptr || attempt.style() == flow::Style::remote) return outcome;
     const auto error = tried ? std::nullopt : ends_run(ask.name, *settled, ask.fallback.has_value());
     if (error) return attempt.end(*error);
     settled->result = bare(ask.kind, std::move(settled->result));
@@ -100,6 +102,8 @@ std::variant<flow::WaitAsk, Problem> read_alternative(const std::string& one, co
 
 std::variant<flow::FirstOfAsk, Problem> read_group(Request& request) {
   if (auto bad = check_body(request, {{"branch", Kind::string},
+                                      {"seq", Kind::integer},
+                                      {"branches", Kind::integer},
                                       {"name", Kind::string, true},
                                       {"key", Kind::string},
                                       {"alternatives", Kind::any, true},
@@ -152,7 +156,7 @@ Response wait_any(Ports& ports, Request& request) {
   return asked(attempt, request, [&](const flow::Caller& caller) -> flow::Outcome {
     flow::Outcome outcome = attempt.first_of(group, caller);
     auto* settled = std::get_if<flow::Settled>(&outcome);
-    if (settled == nullptr) return outcome;
+    if (settled == nullptr || attempt.style() == flow::Style::remote) return outcome;
     flow::Settled won = winner(group, *settled);
     if (const auto error = tried ? std::nullopt : ends_run(settled->outcome, won, false)) return attempt.end(*error);
     won.result = kernel::won_value(settled->outcome, won.result);

@@ -1,6 +1,7 @@
 // /v1/runs: start, list, one, delete, journal, log, explain, cancel, retry, fork, pause, resume, signals.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -9,9 +10,13 @@
 #include "agent/base/time.h"
 #include "agent/kernel/continue.h"
 #include "agent/kernel/explain.h"
+#include "agent/kernel/run_actions.h"
+#include "agent/kernel/run_links.h"
+#include "agent/kernel/undo.h"
 #include "agent/kernel/usage.h"
 #include "agent/work/explain.h"
 #include "web/body.h"
+#include "web/pages.h"
 #include "web/problem.h"
 #include "web/render.h"
 #include "web/routes.h"
@@ -91,8 +96,20 @@ Response start_run(Ports& ports, Request& request) {
   const auto& start = std::get<work::StartRequest>(read);
   const auto key = command_key(request);
   if (const auto* bad = std::get_if<Problem>(&key)) return problem_response(*bad);
+  kernel::Principal by = who(request);
+  if (request.principal.is_attempt()) {  // the command of a step: it may run again, and its start must not
+    if (!start.key) {
+      Problem bad = problem("invalid", "/key is missing: a step may run again, and must not start a second run");
+      bad.errors.push_back({"/key", "is missing"});
+      bad.hint = "bide run " + start.workflow + " --key KEY";
+      return problem_response(bad);
+    }
+    const auto row =
+        ports.commands.store().read([&](db::ReadTx& tx) { return kernel::read_run(tx, *request.principal.run); });
+    if (row) by.name = row->created_by;
+  }
   return respond(
-      ports.commands.start_run(start, who(request), std::get<work::Commands::Once>(key),
+      ports.commands.start_run(start, by, std::get<work::Commands::Once>(key),
                                [&](const kernel::StartOutcome& outcome) { return started(outcome, start.workflow); }));
 }
 
@@ -113,18 +130,38 @@ std::variant<kernel::RunFilter, Problem> read_filter(const Request& request) {
   return filter;
 }
 
+// ?label=name or ?label=name=value.
+std::vector<kernel::RunRow> labelled_runs(db::ReadTx& tx, const kernel::RunFilter& filter, const std::string& label) {
+  kernel::ActionFilter wanted{filter.status, filter.workflow, filter.mission, {}, {}};
+  const std::size_t equals = label.find('=');
+  wanted.label = label.substr(0, equals);
+  if (equals != std::string::npos) wanted.label_value = label.substr(equals + 1);
+  std::vector<kernel::RunRow> runs;
+  for (const RunId run : kernel::runs_with_label(tx, wanted, filter.before, filter.limit)) {
+    if (auto row = kernel::read_run(tx, run)) runs.push_back(std::move(*row));
+  }
+  return runs;
+}
+
 Response list_runs(Ports& ports, Request& request) {
   const auto filter = read_filter(request);
   if (const auto* bad = std::get_if<Problem>(&filter)) return problem_response(*bad);
-  const auto& wanted = std::get<kernel::RunFilter>(filter);
-  const auto runs = ports.commands.store().read([&](db::ReadTx& tx) { return kernel::list_runs(tx, wanted); });
+  auto wanted = std::get<kernel::RunFilter>(filter);
+  const std::string* label = request.query_value("label");
   json::Writer out;
-  out.begin_object().key("items").begin_array();
-  for (const kernel::RunRow& run : runs) write_run(out, run);
-  out.end_array().key("next");
-  static_cast<int>(runs.size()) == wanted.limit ? out.string(std::to_string(runs.back().id.value)) : out.null();
-  out.end_object();
-  return json_response(200, out.take());
+  out.begin_object();
+  const auto next = ports.commands.store().read([&](db::ReadTx& tx) {
+    const auto read = [&](std::int64_t before, int most) {
+      wanted.before = RunId(before);
+      wanted.limit = most;
+      return label == nullptr ? kernel::list_runs(tx, wanted) : labelled_runs(tx, wanted, *label);
+    };
+    return write_items(
+        out, {wanted.before.value, wanted.limit}, read, [&](const kernel::RunRow& run) { write_run(out, run); },
+        [](const kernel::RunRow& run) { return run.id.value; });
+  });
+  write_next(out, next);
+  return json_response(200, out.end_object().take());
 }
 
 // "Until it ends or waits": for somebody to do something, not for a clock.
@@ -135,7 +172,7 @@ bool rests(const kernel::RunRow& run, const kernel::Explanation& explanation) {
                      [](const kernel::WaitingOn& wait) { return wait.kind != kernel::WaitKind::timer; });
 }
 
-// What is derived from its journal [J7, J10], and what it was continued as [X7].
+// What is derived from its journal [J7, J10], what it is tied to [X4, X7, A11], and what its end would take back [E6].
 std::string with_more(std::string document, db::ReadTx& tx, RunId run) {
   json::Writer more;
   more.begin_object().member_raw("usage", kernel::to_json(kernel::run_usage(tx, run))).key("state").begin_object();
@@ -144,6 +181,17 @@ std::string with_more(std::string document, db::ReadTx& tx, RunId run) {
   const auto next = kernel::continued_as(tx, run);
   more.key("continued_as");
   next ? more.number(next->value) : more.null();
+  const kernel::RunLinks links = kernel::run_links(tx, run);
+  more.member("version", links.version);
+  for (const auto& [name, other] : {std::pair("forked_from", links.forked_from), std::pair("parent", links.parent)}) {
+    more.key(name);
+    other.valid() ? more.number(other.value) : more.null();
+  }
+  more.key("to_undo").begin_array();
+  for (const kernel::Compensation& one : kernel::open_compensations(tx, run)) {
+    more.begin_object().member("seq", one.seq).member("step", one.step).end_object();
+  }
+  more.end_array();
   document.back() = ',';
   return document + more.end_object().text().substr(1);
 }
@@ -174,14 +222,14 @@ Response journal(Ports& ports, Request& request) {
   const RunId run(std::get<std::int64_t>(id));
   return ports.commands.store().read([&, first = after, most = limit](db::ReadTx& tx) {
     if (!kernel::read_run(tx, run)) return problem_response(no_such_run(run.value));
-    const auto steps = kernel::journal_page(tx, run, first, most);
     json::Writer out;
-    out.begin_object().key("items").begin_array();
-    for (const kernel::StepRow& step : steps) write_step(out, step);
-    out.end_array().key("next");
-    static_cast<int>(steps.size()) == most ? out.string(std::to_string(steps.back().seq)) : out.null();
-    out.end_object();
-    return json_response(200, out.take());
+    out.begin_object();
+    const auto next = write_items(
+        out, {first, most}, [&](std::int64_t from, int some) { return kernel::journal_page(tx, run, from, some); },
+        [&](const kernel::StepRow& step) { write_step(out, step); },
+        [](const kernel::StepRow& step) { return step.seq; });
+    write_next(out, next);
+    return json_response(200, out.end_object().take());
   });
 }
 
@@ -214,7 +262,12 @@ Response log(Ports& ports, Request& request) {
   struct stat file {};
   std::int64_t size = 0;
   if (fd.valid() && ::fstat(fd.get(), &file) == 0 && S_ISREG(file.st_mode)) size = file.st_size;
-  const std::int64_t length = std::clamp<std::int64_t>(size - offset, 0, kLogPage);
+  std::int64_t end = size;
+  if (offset < size) {  // the middle of one that grew too large is a hole: it is passed over
+    if (const off_t data = ::lseek(fd.get(), offset, SEEK_DATA); data > offset) offset = data;
+    if (const off_t hole = ::lseek(fd.get(), offset, SEEK_HOLE); hole > offset) end = hole;
+  }
+  const std::int64_t length = std::clamp<std::int64_t>(end - offset, 0, kLogPage);
   response.with("Bide-Next-Offset", std::to_string(offset + length));
   if (length > 0) response.file = FileBytes{std::move(fd), offset, length};
   return response;
@@ -368,7 +421,7 @@ void add_run_routes(Router& router, Ports& ports) {
   const auto with = [&ports](Response (*handler)(Ports&, Request&)) {
     return [&ports, handler](Request& request) { return handler(ports, request); };
   };
-  router.post("/v1/runs", kStart, with(start_run));
+  router.add({.method = "POST", .pattern = "/v1/runs", .handler = with(start_run), .scope = kStart, .by_step = true});
   router.get("/v1/runs", kRead, with(list_runs));
   router.get("/v1/runs/{id}", kRead, with(one_run), Lane::preferred);
   router.del("/v1/runs/{id}", kAdmin, with(remove));

@@ -4,7 +4,9 @@
 #include "agent/base/json.h"
 #include "agent/base/text.h"
 #include "agent/kernel/evidence.h"
+#include "agent/kernel/run_links.h"
 #include "web/body.h"
+#include "web/pages.h"
 #include "web/problem.h"
 #include "web/render.h"
 #include "web/routes.h"
@@ -39,28 +41,41 @@ std::variant<kernel::WaitFilter, Problem> read_filter(const Request& request) {
   return filter;
 }
 
+// Who has said yes so far, where more than one has to.
+std::optional<std::string> votes_of(db::ReadTx& tx, const kernel::WaitRow& wait) {
+  if (wait.kind != kernel::WaitKind::approval || json::int_member(wait.payload, "quorum").value_or(1) < 2)
+    return std::nullopt;
+  return kernel::votes_json(tx, wait.id);
+}
+
 Response list_waits(Ports& ports, Request& request) {
   const auto filter = read_filter(request);
   if (const auto* bad = std::get_if<Problem>(&filter)) return problem_response(*bad);
   const auto& wanted = std::get<kernel::WaitFilter>(filter);
   return long_poll(ports, request, [&]() -> Look {
     return ports.commands.store().read([&](db::ReadTx& tx) -> Look {
-      const auto waits = kernel::list_waits(tx, wanted);
+      kernel::WaitFilter some = wanted;
+      const auto read = [&](std::int64_t after, int most) {
+        some.after = WaitId(after);
+        some.limit = most;
+        return kernel::list_waits(tx, some);
+      };
+      bool any = false;
       std::map<RunId, std::string> workflows;
       json::Writer out;
-      out.begin_object().key("items").begin_array();
-      for (const kernel::WaitRow& wait : waits) {
+      out.begin_object();
+      const auto write = [&](const kernel::WaitRow& wait) {
+        any = true;
         auto known = workflows.find(wait.run);
         if (known == workflows.end()) {
           const auto run = kernel::read_run(tx, wait.run);
           known = workflows.emplace(wait.run, run ? run->workflow_name : "").first;
         }
-        write_wait(out, wait, known->second);
-      }
-      out.end_array().key("next");
-      static_cast<int>(waits.size()) == wanted.limit ? out.string(std::to_string(waits.back().id.value)) : out.null();
-      out.end_object();
-      return {!waits.empty(), json_response(200, out.take())};
+        write_wait(out, wait, known->second, std::nullopt, votes_of(tx, wait));
+      };
+      write_next(out, write_items(out, {wanted.after.value, wanted.limit}, read, write,
+                                  [](const kernel::WaitRow& wait) { return wait.id.value; }));
+      return {any, json_response(200, out.end_object().take())};
     });
   });
 }
@@ -78,7 +93,7 @@ Response one_wait(Ports& ports, Request& request) {
       // What came in after the question was asked is shown too, beside what was asked.
       std::optional<std::string> evidence;
       if (row->kind == kernel::WaitKind::reconcile) evidence = kernel::evidence_of(tx, row->step);
-      write_wait(out, *row, run ? std::optional(run->workflow_name) : std::nullopt, evidence);
+      write_wait(out, *row, run ? std::optional(run->workflow_name) : std::nullopt, evidence, votes_of(tx, *row));
       Response response = json_response(200, out.take());
       response.with("ETag", "\"" + json::string_member(response.body, "etag").value_or("") + "\"");
       return {row->status != kernel::WaitStatus::pending, std::move(response)};

@@ -19,6 +19,7 @@ std::string document_of(const kernel::WebhookRow& row) {
   out.begin_object().member("id", row.id.value).member("url", row.url);
   for (const char* name : {"events", "workflow", "mission"})
     out.member_raw(name, json::member(row.filter, name).value_or("null"));
+  out.member("format", row.format).member("decision_links", row.decision_links);
   out.member_raw("allow", row.allow).member("enabled", !row.disabled_at).key("disabled_at");
   row.disabled_at ? out.string(format_time(*row.disabled_at)) : out.null();
   out.key("disabled_why");
@@ -39,6 +40,8 @@ struct Wanted {
   std::optional<std::string> filter;  // if any of its members was given
   std::optional<std::string> allow;
   std::optional<bool> enabled;
+  std::optional<std::string> format;
+  std::optional<bool> decision_links;
 };
 
 std::variant<Wanted, Problem> read_wanted(Request& request, const std::string& old_url, const std::string& old_filter,
@@ -49,13 +52,19 @@ std::variant<Wanted, Problem> read_wanted(Request& request, const std::string& o
                                       {"workflow"},
                                       {"mission"},
                                       {"allow"},
-                                      {"enabled", Kind::boolean}})) {
+                                      {"enabled", Kind::boolean},
+                                      {"format", Kind::string},
+                                      {"decision_links", Kind::boolean}})) {
     return *bad;
   }
   Wanted wanted;
   wanted.url = json::string_member(request.body, "url");
   wanted.secret = json::string_member(request.body, "secret");
   wanted.enabled = json::bool_member(request.body, "enabled");
+  wanted.decision_links = json::bool_member(request.body, "decision_links");
+  wanted.format = json::string_member(request.body, "format");
+  if (wanted.format && *wanted.format != "standard" && *wanted.format != "cloudevents")
+    return invalid({{"/format", "must be standard or cloudevents"}});
   Json filter = Json::parse(old_filter);
   for (const char* name : {"events", "workflow", "mission"}) {
     const auto given = json::member(request.body, name);
@@ -107,6 +116,8 @@ Response add(Ports& ports, Request& request) {
   made.filter = wanted.filter.value_or("{}");
   made.secret = wanted.secret.value_or("");
   made.allow = wanted.allow.value_or("[]");
+  made.format = wanted.format.value_or("standard");
+  made.decision_links = wanted.decision_links.value_or(false);
   const auto once = command_key(request);
   if (const auto* bad = std::get_if<Problem>(&once)) return problem_response(*bad);
   return shown(ports.deliveries->add(made, who(request), std::get<work::Commands::Once>(once), document_of), 201);
@@ -150,7 +161,8 @@ Response change(Ports& ports, Request& request) {
   if (const auto* bad = std::get_if<Problem>(&read)) return problem_response(*bad);
   const auto& wanted = std::get<Wanted>(read);
   if (wanted.secret) return problem_response(invalid({{"/secret", "is changed by /rotate"}}));
-  const auto outcome = ports.deliveries->change(row.id, {wanted.url, wanted.filter, wanted.allow, wanted.enabled});
+  const auto outcome = ports.deliveries->change(
+      row.id, {wanted.url, wanted.filter, wanted.allow, wanted.enabled, wanted.format, wanted.decision_links});
   if (const auto* bad = std::get_if<Problem>(&outcome)) return problem_response(*bad);
   return json_response(200, document_of(std::get<kernel::WebhookAdded>(outcome).row));
 }

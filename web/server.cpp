@@ -33,6 +33,10 @@ Response forbidden(Scope scope) {
   return problem_response(problem("forbidden", "this needs the scope " + std::string(scope_name(scope))));
 }
 
+bool allows(const Route& route, const Principal& who) {
+  return who.may(route.scope) || (route.by_step && who.is_step());
+}
+
 Request take_request(Connection& connection) {
   Request request;
   request.method = connection.head.method == "HEAD" ? "GET" : connection.head.method;
@@ -42,7 +46,7 @@ Request take_request(Connection& connection) {
   request.fields = std::move(connection.head.fields);
   request.body = std::move(connection.body);
   request.peer = connection.peer;
-  request.principal = std::move(connection.principal);
+  request.principal = connection.principal;  // a stream's is looked at again later
   request.stop = connection.stop.get_token();
   request.hung_up = &connection.hung_up;
   return request;
@@ -80,13 +84,16 @@ class Server::Impl final : public Desk {
         options_(std::move(options)),
         shorts_(options_.request_threads, options_.queued_requests, kThreadLinger),
         waits_(options_.wait_threads, 0, kThreadLinger),
+        acts_(options_.act_threads, options_.queued_requests, kThreadLinger),
+        polls_(options_.poll_threads, 0, kThreadLinger),
         health_(options_.health_threads, 16, kThreadLinger) {}
 
   void listen(Listener listener) { listeners_.push_back(std::move(listener)); }
 
   void start() {
-    const ReactorBounds bounds{options_.head_ms, options_.body_ms,   options_.write_ms,
-                               options_.idle_ms, options_.linger_ms, options_.connections};
+    const ReactorBounds bounds{options_.head_ms,     options_.body_ms,        options_.write_ms,
+                               options_.idle_ms,     options_.linger_ms,      options_.heartbeat_ms,
+                               options_.connections, options_.tcp_connections};
     reactor_ = std::make_unique<Reactor>(*this, clock_, bounds, std::move(listeners_), options_.hosts);
     thread_ = std::thread([this] {
       name_thread("bide-reactor");
@@ -100,12 +107,17 @@ class Server::Impl final : public Desk {
     reactor_->stop();
     thread_.join();  // every connection has ended by then, so no task is left
     shorts_.close();
+    acts_.close();
     waits_.close();
+    polls_.close();
     health_.close();
   }
 
+  void ring_streams() { reactor_->ring_streams(); }
+  void recheck() { reactor_->recheck(); }
+
   [[nodiscard]] ServerCounts counts() const {
-    return {reactor_ ? reactor_->connections() : 0, shorts_.busy(), waits_.busy()};
+    return {reactor_ ? reactor_->connections() : 0, shorts_.busy() + acts_.busy(), waits_.busy() + polls_.busy()};
   }
 
  private:
@@ -131,7 +143,7 @@ class Server::Impl final : public Desk {
     auto admitted = auth_.admit(head, connection.peer);
     if (const auto* refused = std::get_if<Problem>(&admitted)) return problem_response(*refused);
     connection.principal = std::get<Principal>(std::move(admitted));
-    if (!connection.principal.may(route.scope)) return forbidden(route.scope);
+    if (!allows(route, connection.principal)) return forbidden(route.scope);
     return std::nullopt;
   }
 
@@ -151,24 +163,42 @@ class Server::Impl final : public Desk {
   TaskQueue& queue_for(const Connection& connection) {
     switch (connection.matched.route->lane) {
       case Lane::shorts: return shorts_;
+      case Lane::acts: return acts_;
       case Lane::waits: return waits_;
       case Lane::health: return health_;
       case Lane::preferred: break;
     }
     const std::string* prefer = connection.head.field("prefer");
-    return prefer != nullptr && prefer_wait_ms(*prefer) > 0 ? waits_ : shorts_;
+    return prefer != nullptr && prefer_wait_ms(*prefer) > 0 ? polls_ : shorts_;
   }
 
   Response refusal(int, const std::string& code, const std::string& detail) override {
     return problem_response(problem(code, detail));
   }
 
+  bool still_admitted(const Connection& connection) override {
+    return connection.matched.route->open || auth_.holds(connection.principal);
+  }
+
   // On a pool thread.
   void serve(Connection& connection) {
+    auto request = std::make_shared<Request>(take_request(connection));
+    Response response = answer(*connection.matched.route, *request);
+    if (!response.rest) {
+      finish(connection, std::move(response));
+      return;
+    }
+    const Handler rest = std::move(response.rest);
+    const bool taken =
+        waits_.take_over([this, &connection, request, rest] { finish(connection, call(rest, *request)); });
+    if (!taken) finish(connection, problem_response(problem("busy", "no thread is left for those that wait")));
+  }
+
+  void finish(Connection& connection, Response response) {
     const bool head_only = connection.head.method == "HEAD";
-    Response response = answer(connection);
     connection.after = response.after;
-    if (response.after == Response::After::answer) {
+    if (head_only && response.after == Response::After::stream) connection.after = Response::After::answer;
+    if (response.after == Response::After::answer || response.after == Response::After::stream) {
       const bool keep = connection.head.keep_alive && !closing_.load();
       try {
         write_answer(connection, std::move(response), clock_.wall_ms(), head_only, keep);
@@ -181,17 +211,16 @@ class Server::Impl final : public Desk {
     reactor_->give_back(connection);
   }
 
-  Response answer(Connection& connection) {
-    const Route& route = *connection.matched.route;
-    Request request = take_request(connection);
+  Response answer(const Route& route, Request& request) {
     if (!route.open) {
       try {
-        auth_.narrow(request.principal, request.peer);
+        if (const auto refused = auth_.narrow(request.principal, request.peer, route.scope))
+          return problem_response(*refused);
       } catch (const std::exception& fault) {  // not known who asks: nobody [A7]
         log::warn("http.cannot_identify", {{"what", fault.what()}});
         return problem_response(problem("too_many_connections", "the agent has no descriptors left to see who asks"));
       }
-      if (!request.principal.may(route.scope)) return forbidden(route.scope);
+      if (!allows(route, request.principal)) return forbidden(route.scope);
     }
     return call(route.handler, request);
   }
@@ -205,6 +234,8 @@ class Server::Impl final : public Desk {
   std::unique_ptr<Reactor> reactor_;
   TaskQueue shorts_;
   TaskQueue waits_;
+  TaskQueue acts_;
+  TaskQueue polls_;
   TaskQueue health_;
   std::thread thread_;
 };
@@ -217,6 +248,8 @@ Server::~Server() { stop(); }
 void Server::listen(Listener listener) { impl_->listen(std::move(listener)); }
 void Server::start() { impl_->start(); }
 void Server::stop() { impl_->stop(); }
+void Server::ring_streams() { impl_->ring_streams(); }
+void Server::recheck() { impl_->recheck(); }
 ServerCounts Server::counts() const { return impl_->counts(); }
 
 }  // namespace bide::web

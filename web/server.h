@@ -1,5 +1,6 @@
-// The HTTP front: listeners, the reactor that owns slow clients, and the pools on which handlers run. Requests that
-// wait have a pool of their own, and so has health: neither a thousand long polls nor a full queue stop the others.
+// The HTTP front: listeners, the reactor that owns slow clients, and the pools on which handlers run. Verbs that wait
+// have a pool of their own, those that others wait for too, and readers' long polls and health: none of these stops
+// another, however full it is.
 // Order at the door: form and framing, Host, Origin, content type, length, route, credential, scope; only then is the
 // body read. What a handler throws ends here: a fault is logged, and the client gets a document without its text.
 // Threads: listen() and start() before, stop() from any thread but a handler's. It must outlive nobody: the router,
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "agent/base/clock.h"
-#include "agent/base/limits.h"
+#include "agent/base/limits_api.h"
 #include "web/auth.h"
 #include "web/listener.h"
 #include "web/router.h"
@@ -28,10 +29,14 @@ struct ServerOptions {
   std::int64_t write_ms = limits::kWriteMs;
   std::int64_t idle_ms = limits::kIdleMs;
   std::int64_t linger_ms = limits::kCloseLingerMs;
-  std::size_t connections = limits::kConnections;
+  std::int64_t heartbeat_ms = limits::kHeartbeatMs;
+  std::size_t connections = limits::kConnections;  // of a Unix socket
+  std::size_t tcp_connections = limits::kConnections;
   int request_threads = limits::kRequestThreads;
   std::size_t queued_requests = limits::kQueuedRequests;
   int wait_threads = limits::kWaitThreads;
+  int act_threads = limits::kActThreads;
+  int poll_threads = limits::kPollThreads;
   int health_threads = limits::kHealthThreads;
 };
 
@@ -54,6 +59,9 @@ class Server {
   // joins. Returns when the last handler has: stop the executor first, it ends those that wait for an attempt.
   // Idempotent.
   void stop();
+  // After start() and before stop(), on any thread: streams may have something to send; a credential was taken back.
+  void ring_streams();
+  void recheck();
   [[nodiscard]] ServerCounts counts() const;
 
  private:

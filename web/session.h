@@ -18,6 +18,7 @@ struct Session {
   std::string name;  // who asked for the code: what they decide on the page is theirs
   unsigned scopes = 0;
   std::string csrf;
+  std::string origin;  // sha256 of the token that asked for the code: the session ends with it; empty: none
 };
 struct NewSession {
   std::string secret;  // the cookie's value
@@ -29,19 +30,20 @@ class Sessions {
   Sessions(Clock& clock, Random& random) : clock_(clock), random_(random) {}
 
   // A code for one use within limits::kCodeMs.
-  [[nodiscard]] std::string make_code(const std::string& name, unsigned scopes) EXCLUDES(mutex_);
+  [[nodiscard]] std::string make_code(const std::string& name, unsigned scopes, const std::string& origin = {})
+      EXCLUDES(mutex_);
   // nullopt: not such a code, used, or too late.
   [[nodiscard]] std::optional<NewSession> redeem(std::string_view code) EXCLUDES(mutex_);
   // The session of a cookie, for limits::kSessionMs after its sign-in.
   [[nodiscard]] std::optional<Session> find(std::string_view secret) const EXCLUDES(mutex_);
+  [[nodiscard]] std::optional<Session> find_hash(std::string_view hash) const EXCLUDES(mutex_);  // of the cookie
   void end(std::string_view secret) EXCLUDES(mutex_);
 
  private:
   struct Code {
     std::string hash;
     BootMs until = 0;
-    std::string name;
-    unsigned scopes = 0;
+    Session session;
   };
   struct Kept {
     std::string hash;

@@ -25,6 +25,18 @@ bool TaskQueue::add_thread() {
   return true;
 }
 
+bool TaskQueue::take_over(std::function<void()> task) {
+  reap();
+  Lock lock(mutex_);
+  if (closed_) return false;
+  if (tasks_.size() >= static_cast<std::size_t>(idle_) && threads_here_ < most_threads_ && !add_thread() &&
+      threads_here_ == 0)
+    return false;
+  tasks_.push_back(std::move(task));
+  work_to_do_.notify_one();
+  return true;
+}
+
 bool TaskQueue::try_run(std::function<void()> task) {
   reap();
   Lock lock(mutex_);

@@ -24,6 +24,8 @@ class TaskQueue {
 
   // False: full, closed, or the system gives no thread; the task was not taken.
   [[nodiscard]] bool try_run(std::function<void()> task) EXCLUDES(mutex_);
+  // The same, and queued beyond the bound: what was begun elsewhere goes on here. False: closed.
+  [[nodiscard]] bool take_over(std::function<void()> task) EXCLUDES(mutex_);
   // Takes no more tasks, runs what is queued, joins. Idempotent.
   void close() EXCLUDES(mutex_);
   [[nodiscard]] int busy() const EXCLUDES(mutex_);     // threads at work

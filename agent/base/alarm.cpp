@@ -14,10 +14,13 @@
 namespace bide {
 namespace {
 
+// The latest time that the kernel's nanoseconds hold, in the year 2262: a clock that stands beyond it is none.
+constexpr std::time_t kNever = std::numeric_limits<std::int64_t>::max() / 1'000'000'000;
+
 // A timer of the wall clock that never fires, but whose read fails with ECANCELED when somebody sets the clock.
 void arm_wall(int fd) {
   itimerspec never{};
-  never.it_value.tv_sec = std::numeric_limits<std::int32_t>::max();
+  never.it_value.tv_sec = kNever;
   ::timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, nullptr);
 }
 

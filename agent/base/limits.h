@@ -25,6 +25,10 @@ inline constexpr std::int64_t kClockAgreeMs = 1'000;        // C6: NTP slews 30 
 inline constexpr std::int64_t kInlineSleepMs = 1'000;       // A5: shorter than what a suspension and a claim cost a program
 inline constexpr std::int64_t kRiderMs = 100;               // J1: an intent that rides is committed at the latest then
 inline constexpr std::int64_t kRemoteLeaseMs = 30'000;      // K1
+inline constexpr std::int64_t kLeastRemoteLeaseMs = 1'000;  // less and a busy worker loses its run (guess)
+inline constexpr std::int64_t kLateLeaseMs = 5'000;         // K3: a lease that the sweep meets so late: we were stalled
+inline constexpr std::int64_t kClaimLookMs = 1'000;         // a worker's long poll: whether it hung up
+inline constexpr std::size_t kClaimNames = 100;             // workflows or functions that one worker asks for (guess)
 inline constexpr std::int64_t kAbandonMs = 30'000;          // K3, X1: an attempt that does not end when told
 inline constexpr std::int64_t kShutdownGraceMs = 30'000;    // K5
 inline constexpr std::int64_t kPreviousAliveMs = 30'000;    // K7: the reason previous_attempt_alive stands on the run
@@ -55,6 +59,8 @@ inline constexpr std::int64_t kUnclaimedSpawnBackoffMs = 5'000;  // E8: guess
 inline constexpr int kCrashLoopAlone = 3;                   // K6: from here on claimed alone among themselves
 inline constexpr int kCrashLoop = 10;                       // K6
 inline constexpr int kStepsAtOnce = 8;                      // P1
+inline constexpr int kStepsInLine = 64;                     // verbs of an attempt that wait for one of these: as many as `bide each` has
+inline constexpr std::size_t kWaitsAtOnce = 256;            // of an attempt: each costs a connection and a thread; a person reads none of so many
 inline constexpr int kSweepPage = 100;                      // W4, O4
 inline constexpr int kSweepBudget = 2'000;                  // W4, O4
 inline constexpr int kCheckBudget = 10'000;                 // live runs that a pass looks at (about 50 ms)
@@ -94,6 +100,9 @@ inline constexpr std::size_t kAnswerBytes = 64 << 10;       // of a receiver's a
 inline constexpr int kStuckResolutions = 16;                // names that a dead resolver still works on
 inline constexpr std::int64_t kLostWakeMs = 60'000;         // O7
 inline constexpr std::int64_t kRotationMs = 24 * 3'600'000; // an old webhook secret signs beside the new one for a day
+inline constexpr std::int64_t kDecisionLinkMs = 24 * 3'600'000;  // a link in a notice decides for a day: a mail is read by then
+inline constexpr std::int64_t kRemindBeforeMs = 3'600'000;  // before a deadline, or at half of a shorter time
+inline constexpr std::int64_t kRemindAfterMs = 24 * 3'600'000;   // what has no deadline is overdue for somebody
 inline constexpr int kWebhooks = 100;                       // each event is compared with all of them (guess)
 
 // Retention [W9].
@@ -139,9 +148,17 @@ inline constexpr int kRequestThreads = 64;                  // short requests (g
 inline constexpr std::size_t kQueuedRequests = 1'024;       // waiting for one of those threads: 0.1 s of commits (guess)
 inline constexpr std::size_t kEnvelopeBytes = 64 << 10;     // what stands around a document in a request's body
 inline constexpr std::size_t kVerbBytes = 8 << 20;          // a verb's body: 1 MiB of output, each byte an escape of six
-inline constexpr std::size_t kBodiesBytes = 64 << 20;       // of all requests together: 64 of the largest
+inline constexpr std::size_t kBodiesBytes = 64 << 20;       // of all requests of a listener together, as they come: 64 of the largest documents
+inline constexpr std::size_t kOpenBodyBytes = 4 << 10;      // without a credential: a sign-in code
+inline constexpr std::size_t kPageBytes = 4 << 20;          // a page ends when it has so much: four of the largest documents
+inline constexpr std::size_t kDescriptors = 65'536;          // the soft limit is raised to this: connections, attempts, and room to spare
+inline constexpr std::size_t kRefusedAtOnce = 32;           // a listener: connections beyond its bound that are told so; more are closed
+inline constexpr std::size_t kDescriptorReserve = 128;      // for all but connections and attempts: file, WAL, readers, deliveries, /proc
+inline constexpr std::size_t kDescriptorsOfAttempt = 6;     // guard's pipes, pidfd, bell, and what a spawn needs for a moment
 inline constexpr int kHealthThreads = 2;                    // health answers when the rest is full
-inline constexpr int kWaitThreads = 512;                    // long polls and verbs that wait: 12 MB of stacks touched
+inline constexpr int kWaitThreads = 2'048;                  // verbs that wait: as many as have a connection; 24 KB of stack touched each
+inline constexpr int kActThreads = 512;                     // verbs that hold a slot: 64 workers, 8 steps each; never behind those that wait for one
+inline constexpr int kPollThreads = 256;                    // readers' long polls: never in the way of a verb (guess)
 inline constexpr std::int64_t kPreferWaitMs = 60'000;       // longest `Prefer: wait`
 inline constexpr std::int64_t kCodeMs = 60'000;             // a sign-in code of `bide ui`: a click away
 inline constexpr std::int64_t kSessionMs = 12 * 3'600'000;  // a working day
@@ -157,6 +174,18 @@ inline constexpr int kNativeRetries = 5;
 inline constexpr std::size_t kTreeBytes = 10 << 20;
 inline constexpr std::size_t kTreeFiles = 1'000;
 inline constexpr int kTreeReadTries = 3;
+inline constexpr int kEndLookMs = 5;                        // between two passes over what is being ended; doubled each time …
+inline constexpr int kEndLookMostMs = 200;                  // … up to this: a pass reads all of /proc, and some resist for hours
+inline constexpr int kDeepestFolder = 128;                  // open at once while a tree of folders is removed: a descriptor each
+
+// Logs of programs.
+inline constexpr std::size_t kLogMarks = 30'000;            // attempts of a run that are told apart: a megabyte of marks
+
+// Secrets [D4].
+inline constexpr std::size_t kSecretLeast = 6;              // a shorter value is found in texts that have nothing to do with it
+inline constexpr std::size_t kSecretBytes = 64 << 10;       // a key with its chain of certificates has some 10 KB
+inline constexpr std::int64_t kSecretStepMs = 60'000;       // a step that gives one failed after its retries: the next try
+inline constexpr std::int64_t kSecretsFreshMs = 1'000;      // a value that was put there is looked for a second later
 
 // Configuration and command line.
 inline constexpr int kWorkersMost = 1'024;                  // a thread each: 24 MB of stacks touched

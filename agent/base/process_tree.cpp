@@ -23,7 +23,8 @@ namespace {
 
 constexpr int kFreezePasses = 100;     // then what is not stopped sleeps in the kernel (disk, network file system)
 constexpr int kQuickPasses = 3;        // a fork bomb is looked at again at once; after that there is a CPU to wait for
-constexpr int kDeepestAncestry = 256;  // parents are read one by one: a bound against a list that changes meanwhile
+constexpr int kDeepestAncestry = 256;  // parents are read one by one: deeper is nobody's honest tree
+constexpr int kClimbs = 20;            // an ancestor that ends hands its children to another: read from the start again
 
 // What we lack, not what the process lacks.
 bool ours_to_lack(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
@@ -325,19 +326,47 @@ bool kill_with_root(const TreeScope& scope) {
   return !signal_process(scope.root, SIGKILL) && none_below && !is_alive(scope.root);
 }
 
-std::optional<AttemptOf> attempt_of(int pid) {
-  int at = pid;
-  for (int depth = 0; at > 1 && depth < kDeepestAncestry; ++depth) {
+namespace {
+
+struct Climb {
+  bool whole = false;  // false: an ancestor was gone, or another process, when its turn came
+  std::optional<AttemptOf> found;
+};
+
+Climb climb_from(const ProcessKey& process, std::string_view agent) {
+  Climb climb;
+  int at = process.pid;
+  std::uint64_t born = process.start;
+  for (int depth = 0; at > 1 && (at != ::getpid() || depth == 0); ++depth) {
+    if (depth == kDeepestAncestry) throw CannotTell("pid " + std::to_string(process.pid) + " has too many ancestors");
     const auto info = read_process(at);
-    if (!info) return std::nullopt;
+    if (depth == 0 && (!info || info->key != process))
+      throw CannotTell("pid " + std::to_string(process.pid) + " is gone");
+    if (!info || info->key.start > born) return climb;  // no parent is younger than its child
     if (const auto block = read_file(proc_path(at, "environ"))) {
       const Carried found = carried(*block);
       const auto token = found.attempt.empty() ? found.step : found.attempt;
-      if (!token.empty()) return AttemptOf{info->key, std::string(found.agent), std::string(token)};
+      if (!token.empty() && found.agent == agent) {
+        std::string step = climb.found ? std::move(climb.found->step) : std::string();
+        if (step.empty()) step = found.step;
+        climb.found = AttemptOf{info->key, std::string(found.agent), std::string(token), std::move(step)};
+      }
     }
+    born = info->key.start;
     at = info->parent;
   }
-  return std::nullopt;
+  climb.whole = true;
+  return climb;
+}
+
+}  // namespace
+
+std::optional<AttemptOf> attempt_of(const ProcessKey& process, std::string_view agent) {
+  if (process.pid <= 0) throw CannotTell("it is a process that this agent cannot see");  // of another pid namespace
+  for (int i = 0; i < kClimbs; ++i) {
+    if (auto climb = climb_from(process, agent); climb.whole) return std::move(climb.found);
+  }
+  throw CannotTell("the ancestors of pid " + std::to_string(process.pid) + " end faster than they can be read");
 }
 
 std::optional<std::string> environment_of(int pid, std::string_view name) {

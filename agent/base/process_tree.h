@@ -21,6 +21,12 @@ struct CannotLook : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// It cannot be told whose a process is: it is gone, its ancestors ended faster than they could be read, or they are too
+// many. Whoever has to know takes it for nobody [A7].
+struct CannotTell : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // A process and no later one of the same number.
 struct ProcessKey {
   int pid = 0;
@@ -48,11 +54,12 @@ struct AttemptMark {
   std::string nonce = {};  // empty: any
 };
 
-// Who a process belongs to, by its own environment or that of an ancestor [A7].
+// Whose process it is, by its own environment or that of an ancestor [A7].
 struct AttemptOf {
   ProcessKey carrier;  // the process in whose environment the token was found
   std::string agent;   // BIDE_AGENT
   std::string token;   // BIDE_ATTEMPT, or BIDE_STEP of a step's command
+  std::string step;    // the nearest BIDE_STEP of this agent: the command that it is part of; empty: none
 };
 
 // All that is to end: what is below `root` (not root itself), and what carries `mark` with all below that. But for
@@ -92,9 +99,11 @@ std::vector<ProcessInfo> kill_pass(const TreeScope& scope);
 // True: nothing was left when the pass began.
 bool kill_with_root(const TreeScope& scope);
 
-// Whether `pid` belongs to a program attempt of any agent: its own environment, then its ancestors' [A7].
-// The guard above each attempt carries the token, so no process below it can wash it off.
-[[nodiscard]] std::optional<AttemptOf> attempt_of(int pid);
+// Whether `process` belongs to a program attempt of the agent with this socket: its own environment, and that of each
+// of its ancestors up to the top (or to this process: what is above the agent is no attempt of it) [A7]. The highest
+// that carries a token of this agent counts: the guard above each attempt does, so no process below it can wash the
+// token off, and none hides it behind a token that it made up. Throws CannotTell.
+[[nodiscard]] std::optional<AttemptOf> attempt_of(const ProcessKey& process, std::string_view agent);
 // The value of a variable as it was when the process was started; nullopt: not there, or not readable.
 [[nodiscard]] std::optional<std::string> environment_of(int pid, std::string_view name);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "agent/base/text.h"
+#include "agent/cli/arguments_operate.h"
 #include "agent/cli/cli.h"
 
 namespace bide::cli {
@@ -57,8 +58,20 @@ void for_runs(CLI::App& app, Arguments& a) {
 void for_a_run(CLI::App& app, Arguments& a) { takes_id(app, a, "RUN", "number of the run"); }
 void for_none(CLI::App&, Arguments&) {}
 
-void for_cancel(CLI::App& app, Arguments& a) {
+void for_log(CLI::App& app, Arguments& a) {
   for_a_run(app, a);
+  app.add_flag("--follow", a.follow, "go on with what comes, until the run has ended");
+  app.add_flag("--all", a.all, "also what attempts wrote again on their way to where the run was");
+}
+
+void for_watch(CLI::App& app, Arguments& a) {
+  app.add_option("RUN", a.id, "number of the run, with what its program writes; without it, all runs")
+      ->check(check_number)
+      ->type_name("");
+}
+
+void for_cancel(CLI::App& app, Arguments& a) {
+  for_many(app, a);
   app.add_option("--reason", a.reason, "why; stands on the run")->type_name("T");
   app.add_flag("--without-compensation", a.without_compensation, "end it without taking back what its steps did");
 }
@@ -127,6 +140,9 @@ void for_webhook(CLI::App& app, Arguments& a) {
       ->type_name("ADDRESS")
       ->take_all()
       ->expected(1);
+  app.add_flag("--cloudevents", a.cloudevents, "send CloudEvents 1.0 instead of the plain form of Standard Webhooks");
+  app.add_flag("--decision-links", a.decision_links,
+               "notices of approvals carry a link that decides: whoever reads them may approve");
   app.add_option("--secret", a.secret, "sign with this one (whsec_…); else a new one is made")->type_name("S");
 }
 
@@ -154,6 +170,45 @@ void for_clock(CLI::App& app, Arguments& a) {
       ->check(CLI::IsMember({"accept"}));
 }
 
+// Where workflows lie, for verbs that need no agent.
+void for_files(CLI::App& app, Arguments& a) {
+  app.add_option("WORKFLOW", a.name, "name of the workflow, or the path of its file or folder")
+      ->required()
+      ->type_name("");
+  app.add_option_function<std::string>(
+         "--workflows", [&a](const std::string& text) { a.flags.emplace_back("workflows_dir", text); },
+         "folder of the workflows")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--config", [&a](const std::string& file) { a.config = file; }, "configuration file (TOML)")
+      ->type_name("FILE");
+}
+
+void for_check(CLI::App& app, Arguments& a) { for_files(app, a); }
+
+void for_rehearse(CLI::App& app, Arguments& a) {
+  for_files(app, a);
+  app.add_option("--input", a.input, "the input: JSON, @FILE, or - for stdin")->type_name("JSON");
+  app.add_option(
+         "--answer", a.answers,
+         "what a wait gets: approved, denied, JSON or a text; with --stub-steps a step's output too; several may "
+         "be given")
+      ->type_name("NAME=V")
+      ->take_all()
+      ->expected(1);
+  app.add_flag("--stub-steps", a.stub_steps, "do not run the commands of steps: their output is empty, or --answer's");
+  app.add_option("--keep", a.keep, "leave the scratch agent's folder there: workspaces, logs, journals")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--timeout",
+         [&a](const std::string& text) {
+           a.wait_for = parse_duration(text);
+           if (!a.wait_for) throw CLI::ValidationError("--timeout", text + " is no length of time, such as 10m");
+         },
+         "give up when a run has not ended after D (10m)")
+      ->type_name("D");
+}
+
 void for_completion(CLI::App& app, Arguments& a) {
   app.add_option("SHELL", a.name, "the shell")->required()->type_name("")->check(CLI::IsMember({"bash"}));
 }
@@ -176,15 +231,21 @@ const Verb kVerbs[] = {
      "bide runs\nbide runs --status waiting\nbide runs --workflow rollout --json"},
     {"show", "one run: state, input, result, what it waits for", true, for_a_run, "bide show 12\nbide show 12 --json"},
     {"journal", "the steps of a run", true, for_a_run, "bide journal 12\nbide journal 12 --json"},
-    {"log", "what a run's program wrote", true, for_a_run, "bide log 12"},
+    {"log", "what a run's program wrote", true, for_log, "bide log 12\nbide log 12 --follow\nbide log 12 --all"},
+    {"watch", "what happens, as it happens: one run to its end, or all of them", true, for_watch,
+     "bide watch 12\nbide watch"},
     {"explain", "why a run does not move, and what unblocks it", true, for_a_run, "bide explain 12"},
-    {"cancel", "cancel a run", true, for_cancel, "bide cancel 12\nbide cancel 12 --reason 'wrong file'"},
+    {"cancel", "cancel a run, or all that fit", true, for_cancel,
+     "bide cancel 12\nbide cancel 12 --reason 'wrong file'\nbide cancel --workflow rollout --status waiting --dry-run"},
     {"rm", "delete a run that is over, with all that belongs to it", true, for_a_run, "bide rm 12"},
-    {"retry", "run a failed run again; completed steps stay", true, for_a_run, "bide retry 12"},
+    {"export", "a run's whole history as one JSON document", true, for_a_run, "bide export 12 > run-12.json"},
+    {"retry", "run a failed run again; completed steps stay", true, for_many,
+     "bide retry 12\nbide retry --workflow rollout"},
     {"fork", "a new run that begins with a part of another one's journal", true, for_fork,
      "bide fork 12 --from 3\nbide fork 12 --from 3 --latest"},
-    {"pause", "let a run rest: it is not driven until it is resumed", true, for_a_run, "bide pause 12"},
-    {"resume", "let a paused run go on", true, for_a_run, "bide resume 12"},
+    {"pause", "let a run rest: it is not driven until it is resumed", true, for_many,
+     "bide pause 12\nbide pause --mission move"},
+    {"resume", "let a paused run go on", true, for_many, "bide resume 12\nbide resume --mission move"},
     {"signal", "send a run a signal", true, for_signal,
      "bide signal 12 uploaded\nbide signal 12 price '{\"eur\":40}' --dedupe-key order-7"},
     {"inbox", "what waits for a person", true, for_none, "bide inbox\nbide inbox --json"},
@@ -204,8 +265,21 @@ const Verb kVerbs[] = {
     {"environment", "folders that runs share", true, for_environment,
      "bide environment add builds --seed /srv/checkout --delete-after 30d\nbide environment list\n"
      "bide environment remove builds"},
+    {"workflows", "what there is to start, and how many runs of it", true, for_none, "bide workflows"},
+    {"token", "credentials for TCP: add, list, remove", true, for_token,
+     "bide token add board --scope read\nbide token add ci --scope start --scope read --expires 90d\nbide token list\n"
+     "bide token remove board"},
+    {"audit", "verify: is the chain of decisions whole? 0 yes, 2 tampered with, 3 cannot tell", true, for_audit,
+     "bide audit verify\nbide audit verify --head 12:9f86d081884c7d65…   a line audit.head of the log"},
+    {"doctor", "what is wrong with the agent, its file and disk; ends with 1 if anything is", true, for_none,
+     "bide doctor\nbide doctor --json"},
     {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
     {"clock", "accept: take the wall clock as it is, backwards too", true, for_clock, "bide clock accept"},
+    {"check", "read a workflow's script for known faults; would its open runs go on in it?", true, for_check,
+     "bide check rollout\nbide check ./flows/backup.sh --json"},
+    {"rehearse", "try a workflow out: is it safe to be killed after every verb?", false, for_rehearse,
+     "bide rehearse rollout --input '{\"url\":\"https://example.org/a\"}'\n"
+     "bide rehearse ./flows/backup.sh --answer prune=no --stub-steps"},
     {"sql", "the agent's file, read-only", false, for_sql,
      "bide sql 'SELECT id, status FROM runs ORDER BY id DESC LIMIT 5'\nbide sql < report.sql"},
     {"ui", "a link to the page, for one use within a minute", true, for_none, "bide ui"},

@@ -28,6 +28,9 @@ struct Arguments {
   bool wait = false;
   std::optional<DurationMs> wait_for;  // absent: as long as it takes
 
+  bool follow = false;  // log
+  bool all = false;     // log
+
   std::string status;  // filters of runs
   std::string workflow;
   int limit = 0;
@@ -48,11 +51,23 @@ struct Arguments {
   std::vector<std::string> events;  // webhook add --event
   std::vector<std::string> allow;   // webhook add --allow
   std::string secret;               // webhook add, rotate --secret
+  bool cloudevents = false;         // webhook add
+  bool decision_links = false;      // webhook add
+
+  std::string label;                // cancel, retry, pause, resume --label
+  bool dry_run = false;             // of these
+  std::vector<std::string> scopes;  // token add --scope
+  std::string expires;              // token add --expires
+  std::string head;                 // audit verify --head
 
   std::string seed;          // environment add --seed
   std::string delete_after;  // environment add --delete-after
 
-  std::optional<std::string> config;  // serve
+  std::vector<std::string> answers;  // rehearse --answer NAME=VALUE
+  bool stub_steps = false;           // rehearse
+  std::string keep;                  // rehearse --keep
+
+  std::optional<std::string> config;  // serve, rehearse
   Flags flags;
   bool print_config = false;
   std::string data_dir;  // sql --data

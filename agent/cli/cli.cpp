@@ -24,24 +24,44 @@ struct Asking {
   const char* name;
   int (*run)(Session&);
 };
-constexpr Asking kAsking[] = {{"run", verb_run},         {"runs", verb_runs},
-                              {"show", verb_show},       {"journal", verb_journal},
-                              {"log", verb_log},         {"explain", verb_explain},
-                              {"cancel", verb_cancel},   {"rm", verb_rm},
-                              {"retry", verb_retry},     {"fork", verb_fork},
-                              {"pause", verb_pause},     {"resume", verb_resume},
-                              {"signal", verb_signal},   {"inbox", verb_inbox},
-                              {"approve", verb_approve}, {"deny", verb_deny},
-                              {"answer", verb_answer},   {"sweep", verb_sweep},
-                              {"ui", verb_ui},           {"request-changes", verb_request_changes},
-                              {"clock", verb_clock},     {"outbox", verb_outbox},
-                              {"webhook", verb_webhook}, {"environment", verb_environment}};
+constexpr Asking kAsking[] = {{"run", verb_run},
+                              {"runs", verb_runs},
+                              {"show", verb_show},
+                              {"journal", verb_journal},
+                              {"log", verb_log},
+                              {"watch", verb_watch},
+                              {"explain", verb_explain},
+                              {"cancel", verb_cancel},
+                              {"rm", verb_rm},
+                              {"retry", verb_retry},
+                              {"fork", verb_fork},
+                              {"pause", verb_pause},
+                              {"resume", verb_resume},
+                              {"signal", verb_signal},
+                              {"inbox", verb_inbox},
+                              {"approve", verb_approve},
+                              {"deny", verb_deny},
+                              {"answer", verb_answer},
+                              {"sweep", verb_sweep},
+                              {"ui", verb_ui},
+                              {"request-changes", verb_request_changes},
+                              {"clock", verb_clock},
+                              {"outbox", verb_outbox},
+                              {"webhook", verb_webhook},
+                              {"environment", verb_environment},
+                              {"check", verb_check},
+                              {"export", verb_export},
+                              {"workflows", verb_workflows},
+                              {"token", verb_token},
+                              {"audit", verb_audit},
+                              {"doctor", verb_doctor}};
 
 struct Alone {
   const char* name;
   int (*run)(Console&, const Arguments&);
 };
-constexpr Alone kAlone[] = {{"sql", verb_sql}, {"version", verb_version}, {"completion", verb_completion}};
+constexpr Alone kAlone[] = {
+    {"rehearse", verb_rehearse}, {"sql", verb_sql}, {"version", verb_version}, {"completion", verb_completion}};
 
 // --agent, BIDE_AGENT, the socket of our own configuration, that of the system if ours is not there.
 std::string agent_address(const Arguments& arguments) {
@@ -141,6 +161,7 @@ int run_agent(int argc, char** argv, flow::Registry registry) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c)
   cli::Console console{std::cout, std::cerr, std::cin};
   console.terminal = ::isatty(STDOUT_FILENO) == 1;
+  console.interactive = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   const char* no_color = std::getenv("NO_COLOR");
   console.colour = console.terminal && (no_color == nullptr || *no_color == '\0');
   return cli::run({argv, argv + argc}, console, std::move(registry));

@@ -15,8 +15,9 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   std::istream& in;
-  bool colour = false;    // stdout is a terminal, and NO_COLOR is not set
-  bool terminal = false;  // stdout is one
+  bool colour = false;       // stdout is a terminal, and NO_COLOR is not set
+  bool terminal = false;     // stdout is one
+  bool interactive = false;  // a person reads stderr and types: both are terminals
 
   [[nodiscard]] std::string paint(Style style, std::string_view text) const;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/base/clock.h"
 #include "agent/cli/arguments.h"
 #include "agent/cli/cli.h"
 #include "agent/cli/client.h"
@@ -30,6 +31,7 @@ int verb_runs(Session& session);
 int verb_show(Session& session);
 int verb_journal(Session& session);
 int verb_log(Session& session);
+int verb_watch(Session& session);
 int verb_explain(Session& session);
 int verb_cancel(Session& session);
 int verb_rm(Session& session);
@@ -49,18 +51,31 @@ int verb_outbox(Session& session);
 int verb_webhook(Session& session);
 int verb_environment(Session& session);
 
+int verb_check(Session& session);
+int verb_export(Session& session);
+int verb_workflows(Session& session);
+int verb_token(Session& session);
+int verb_audit(Session& session);
+int verb_doctor(Session& session);
+// cancel, retry, pause, resume of all that fit; only if no run was named.
+[[nodiscard]] bool names_many(const Arguments& arguments);
+int act_on_many(Session& session, const char* action);
+
 int verb_sweep(Session& session);
 int verb_clock(Session& session);
 int verb_ui(Session& session);
 
 // These ask no agent.
 int verb_serve(Console& console, const Arguments& arguments, flow::Registry registry);
+int verb_rehearse(Console& console, const Arguments& arguments);
 int verb_sql(Console& console, const Arguments& arguments);
 int verb_version(Console& console, const Arguments& arguments);
 int verb_completion(Console& console, const Arguments& arguments);
 
 // Watches a run until it ends or the time is over, a line a change on stderr; prints its result alone on stdout.
 int watch(Session& session, std::int64_t run);
+// A GET that tries again for a minute while the agent is away, and says so; throws Refused and Unreachable.
+[[nodiscard]] Reply patient_get(Session& session, Clock& clock, const std::string& path, DurationMs wait);
 // The exit code of a run that is over, or kStillGoing. `document`: as GET /v1/runs/{id} gives it.
 [[nodiscard]] int exit_code_of(std::string_view run_document);
 

@@ -86,6 +86,8 @@ Reply add_webhook(Session& session) {
   if (!a.workflow.empty()) body.member("workflow", a.workflow);
   if (!a.mission.empty()) body.member("mission", a.mission);
   if (!a.secret.empty()) body.member("secret", a.secret);
+  if (a.cloudevents) body.member("format", "cloudevents");
+  if (a.decision_links) body.member("decision_links", true);
   return accepted(session.client.post("/v1/webhooks", body.end_object().text()));
 }
 

@@ -4,27 +4,21 @@
 
 #include <algorithm>
 #include <csignal>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "agent/base/clock.h"
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
 #include "agent/base/text.h"
+#include "agent/cli/event_lines.h"
 #include "agent/cli/verbs.h"
 
 namespace bide::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string text_of(const Json& document, const char* member) {
-  const auto found = document.find(member);
-  return found != document.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-std::string quoted(const std::string& text) { return text.empty() ? "" : " \"" + shortened(text, 60) + "\""; }
 
 // Ctrl-C ends the watching, not the run, and says so.
 extern "C" void say_that_it_goes_on(int signal_number) {
@@ -37,132 +31,74 @@ extern "C" void say_that_it_goes_on(int signal_number) {
 class Watcher {
  public:
   Watcher(Session& session, std::int64_t run)
-      : session_(session), run_(run), path_("/v1/runs/" + std::to_string(run)) {}
+      : session_(session),
+        run_(run),
+        path_("/v1/runs/" + std::to_string(run)),
+        lines_([this](const std::string& path) { return patient_get(session_, clock_, path, 0).body; },
+               [this](const std::string& line) { say(line); }, false) {}
 
   int watch() {
     const std::optional<DurationMs> patience = session_.arguments.wait_for;
     const BootMs begin = clock_.boot_ms();
     for (bool ended = false; !ended;) {
       const DurationMs left = patience ? begin + *patience - clock_.boot_ms() : limits::kClientPollMs;
+      // A person who may decide here is listened to between short looks.
+      const bool asks = may_decide();
       const std::string cursor = path_ + "/events?limit=200&cursor=" + cursor_;
-      const Json page = Json::parse(patient_get(cursor, std::clamp<DurationMs>(left, 0, limits::kClientPollMs)).body);
-      for (const Json& event : page["items"]) tell(event);
-      cursor_ = text_of(page, "next");
-      ended = page.value("ended", Json()) == true;
+      const DurationMs wait = asks ? 0 : std::clamp<DurationMs>(left, 0, limits::kClientPollMs);
+      const std::string page = patient_get(session_, clock_, cursor, wait).body;
+      const Json items = Json::parse(json::member(page, "items").value_or("[]"));
+      for (const Json& event : items) lines_.tell(event.dump());
+      cursor_ = json::string_member(page, "next").value_or(cursor_);
+      ended = json::bool_member(page, "ended").value_or(false);
       if (!ended && left <= 0) {
         say("still going: bide show " + std::to_string(run_));
         return kStillGoing;
       }
+      if (!ended && items.empty() && asks) listen(std::clamp<DurationMs>(left, 0, kListenMs));
     }
-    return finish(patient_get(path_, 0).body);
+    return finish(patient_get(session_, clock_, path_, 0).body);
   }
 
  private:
-  void say(const std::string& line) { session_.console.err << line << std::endl; }
+  static constexpr DurationMs kListenMs = 500;  // a decision made elsewhere is seen so soon
 
-  // The agent may be started anew while a run is watched.
-  Reply patient_get(const std::string& path, DurationMs wait) {
-    std::optional<BootMs> away_since;
-    while (true) {
-      try {
-        Reply reply = session_.client.get(path, wait);
-        if (reply.status != 503) return accepted(std::move(reply));
-        if (away_since && clock_.boot_ms() - *away_since > limits::kClientRestartMs) return accepted(std::move(reply));
-      } catch (const Unreachable&) {
-        if (away_since && clock_.boot_ms() - *away_since > limits::kClientRestartMs) throw;
-      }
-      if (!away_since) {
-        away_since = clock_.boot_ms();
-        say("the agent is away; trying again");
-      }
-      ::poll(nullptr, 0, static_cast<int>(limits::kClientAgainMs));
+  void say(const std::string& line) {
+    if (std::exchange(prompting_, false)) session_.console.err << "\n";
+    session_.console.err << line << std::endl;
+  }
+
+  [[nodiscard]] bool may_decide() const {
+    const auto& question = lines_.question();
+    return session_.console.interactive && question && question->wait != left_alone_;
+  }
+
+  // A line that is typed decides what was asked last, if it is still the same.
+  void listen(DurationMs longest) {
+    const auto& question = lines_.question();
+    if (asked_ != question->wait || !prompting_) {
+      asked_ = question->wait;
+      session_.console.err << "approve? [y]es, [n]o, [Enter] to leave it open: " << std::flush;
+      prompting_ = true;
     }
-  }
-
-  void tell(const Json& event) {
-    const std::string kind = text_of(event, "kind");
-    const Json payload = event.value("payload", Json::object());
-    if (kind == "run.claimed" && !told_start_) {
-      told_start_ = true;
-      say("run " + std::to_string(run_) + " started");
+    pollfd typed{STDIN_FILENO, POLLIN, 0};
+    if (::poll(&typed, 1, static_cast<int>(longest)) <= 0) return;
+    char line[256];
+    const ssize_t n = ::read(STDIN_FILENO, line, sizeof line);
+    prompting_ = false;
+    const std::string word = n > 0 ? lower(trim(std::string_view(line, static_cast<std::size_t>(n)))) : "";
+    if (word != "y" && word != "yes" && word != "n" && word != "no") {
+      left_alone_ = question->wait;
+      return say("left open: bide approve " + question->wait);
     }
-    if (kind == "run.recovered") say("run " + std::to_string(run_) + " is taken over: its agent had died");
-    if (kind == "control.cancel") say("cancel was asked" + by(payload));
-    if (kind == "signal.received") say("signal " + printable(text_of(payload, "name")) + " came");
-    if (kind.rfind("step.", 0) == 0) tell_step(kind, event, payload);
-    if (kind.rfind("wait.", 0) == 0) tell_wait(kind, payload);
-  }
-
-  static std::string by(const Json& payload) {
-    const std::string name = text_of(payload, "by");
-    return name.empty() ? "" : " by " + printable(name);
-  }
-
-  void tell_step(const std::string& kind, const Json& event, const Json& payload) {
-    const std::string name = printable(text_of(payload, "name"));
-    if (text_of(payload, "kind") != "step") return;  // a wait or a value: told elsewhere, or nothing to tell
-    const Json error = payload.value("error", Json::object());
-    const std::string message = error.is_object() ? shortened(text_of(error, "message"), 200) : "";
-    if (kind == "step.completed") say("step " + name + " done" + lasted(event));
-    if (kind == "step.failed") say("step " + name + " failed: " + message);
-    if (kind == "step.attempt_failed") say("step " + name + " failed and is tried again: " + message);
-  }
-
-  // " (3 s)": from its entry in the journal to this event; nothing for what took no second.
-  std::string lasted(const Json& event) {
-    const std::int64_t step = event["step"].is_number_integer() ? event["step"].get<std::int64_t>() : 0;
-    if (begun_.find(step) == begun_.end()) learn_steps();
-    const auto begun = begun_.find(step);
-    const auto end = parse_time(text_of(event, "at"));
-    if (begun == begun_.end() || !end || *end - begun->second < 1000) return "";
-    return " (" + format_duration((*end - begun->second) / 1000 * 1000) + ")";
-  }
-
-  // When the steps after those that are known began.
-  void learn_steps() {
-    for (std::size_t got = limits::kPageMax; got == limits::kPageMax;) {
-      const std::string path =
-          path_ + "/journal?limit=" + std::to_string(limits::kPageMax) + "&cursor=" + std::to_string(seq_);
-      const Json page = Json::parse(patient_get(path, 0).body);
-      got = page["items"].size();
-      for (const Json& step : page["items"]) {
-        seq_ = std::max(seq_, step["seq"].get<std::int64_t>());
-        begun_[step["id"].get<std::int64_t>()] = parse_time(text_of(step, "created_at")).value_or(0);
-      }
+    const std::string decision = word[0] == 'y' ? "approved" : "denied";
+    const std::string body = json::Writer().begin_object().member("decision", decision).end_object().take();
+    const Reply reply =
+        session_.client.post("/v1/waits/" + question->wait + "/resolve", body, "\"" + question->etag + "\"");
+    if (!reply.ok()) {
+      left_alone_ = question->wait;
+      say("not decided: " + printable(json::string_member(reply.body, "detail").value_or("the agent gave no reason")));
     }
-  }
-
-  void tell_wait(const std::string& kind, const Json& payload) {
-    if (!payload.contains("wait") || !payload["wait"].is_number_integer()) return;
-    const std::string id = std::to_string(payload["wait"].get<std::int64_t>());
-    const Json wait = Json::parse(patient_get("/v1/waits/" + id, 0).body);
-    const std::string what = text_of(wait, "kind");
-    if (kind == "wait.created") {
-      tell_question(id, what, wait);
-    } else if (kind == "wait.resolved" && what != "timer" && what != "signal") {
-      const std::string status = text_of(wait, "status");
-      const Json resolution = wait.value("resolution", Json());
-      const std::string decision = resolution.is_object() ? text_of(resolution, "decision") : "";
-      const std::string person = text_of(wait, "resolved_by");
-      say(what + " " + id + " " +
-          (!decision.empty()      ? decision
-           : status == "resolved" ? "answered"
-                                  : status) +
-          (person.empty() ? "" : " by " + printable(person)));
-    }
-  }
-
-  void tell_question(const std::string& id, const std::string& what, const Json& wait) {
-    if (text_of(wait, "status") != "pending") return;  // it was answered before we looked
-    const std::string asks = quoted(text_of(wait, "asks"));
-    if (what == "approval") say("waits for approval " + id + asks + ": bide approve " + id);
-    if (what == "question") say("waits for an answer " + id + asks + ": bide answer " + id + " VALUE");
-    if (what == "reconcile") say("in doubt " + id + asks + ": bide answer " + id + " ran, run or abort");
-    if (what == "signal") {
-      const std::string name = printable(text_of(wait, "name"));
-      say("waits for the signal " + name + ": bide signal " + std::to_string(run_) + " " + name);
-    }
-    if (what == "timer") say("sleeps until " + short_time(text_of(wait, "resolve_by")));
   }
 
   int finish(const std::string& run) {
@@ -187,13 +123,33 @@ class Watcher {
   const std::int64_t run_;
   const std::string path_;
   SystemClock clock_;
+  EventLines lines_;
   std::string cursor_ = "0";
-  bool told_start_ = false;
-  std::int64_t seq_ = 0;
-  std::map<std::int64_t, TimeMs> begun_;
+  std::string asked_;       // of which wait
+  std::string left_alone_;  // the wait that this person does not decide here
+  bool prompting_ = false;  // the cursor stands behind a question
 };
 
 }  // namespace
+
+// The agent may be started anew while a run is watched.
+Reply patient_get(Session& session, Clock& clock, const std::string& path, DurationMs wait) {
+  std::optional<BootMs> away_since;
+  while (true) {
+    try {
+      Reply reply = session.client.get(path, wait);
+      if (reply.status != 503) return accepted(std::move(reply));
+      if (away_since && clock.boot_ms() - *away_since > limits::kClientRestartMs) return accepted(std::move(reply));
+    } catch (const Unreachable&) {
+      if (away_since && clock.boot_ms() - *away_since > limits::kClientRestartMs) throw;
+    }
+    if (!away_since) {
+      away_since = clock.boot_ms();
+      session.console.err << "the agent is away; trying again" << std::endl;
+    }
+    ::poll(nullptr, 0, static_cast<int>(limits::kClientAgainMs));
+  }
+}
 
 int exit_code_of(std::string_view run) {
   const std::string status = json::string_member(run, "status").value_or("");

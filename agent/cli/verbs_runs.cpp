@@ -1,4 +1,4 @@
-// Runs: list, show, journal, log, explain, cancel, rm, retry, fork, pause, resume, signal.
+// Runs: list, show, journal, explain, cancel, rm, retry, fork, pause, resume, signal.
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -141,31 +141,6 @@ int verb_journal(Session& session) {
   return kDone;
 }
 
-int verb_log(Session& session) {
-  std::int64_t offset = 0;
-  std::string all;
-  for (bool more = true; more;) {
-    std::int64_t got = 0;
-    const Reply reply = session.client.get_streamed(path_of(session.arguments, "/log?offset=") + std::to_string(offset),
-                                                    [&](std::string_view bytes) {
-                                                      got += static_cast<std::int64_t>(bytes.size());
-                                                      if (session.arguments.json)
-                                                        all += bytes;
-                                                      else
-                                                        session.console.out << bytes;
-                                                    });
-    (void)accepted(reply);
-    offset += got;
-    more = got > 0;
-  }
-  if (session.arguments.json) {
-    print_json(
-        session.console,
-        json::Writer().begin_object().member("run", session.arguments.id).member("log", all).end_object().text());
-  }
-  return kDone;
-}
-
 int verb_explain(Session& session) {
   const Reply reply = accepted(session.client.get(path_of(session.arguments, "/explain")));
   Console& console = session.console;
@@ -185,6 +160,7 @@ int verb_explain(Session& session) {
 }
 
 int verb_cancel(Session& session) {
+  if (names_many(session.arguments)) return act_on_many(session, "cancel");
   json::Writer body;
   body.begin_object();
   if (!session.arguments.reason.empty()) body.member("reason", session.arguments.reason);
@@ -202,7 +178,9 @@ int verb_rm(Session& session) {
   return say(session, reply, "run " + std::to_string(session.arguments.id) + " deleted");
 }
 
-int verb_retry(Session& session) { return post_and_say(session, "/retry"); }
+int verb_retry(Session& session) {
+  return names_many(session.arguments) ? act_on_many(session, "retry") : post_and_say(session, "/retry");
+}
 
 int verb_fork(Session& session) {
   const Arguments& a = session.arguments;
@@ -216,8 +194,12 @@ int verb_fork(Session& session) {
                  std::to_string(a.id));
 }
 
-int verb_pause(Session& session) { return post_and_say(session, "/pause"); }
-int verb_resume(Session& session) { return post_and_say(session, "/resume"); }
+int verb_pause(Session& session) {
+  return names_many(session.arguments) ? act_on_many(session, "pause") : post_and_say(session, "/pause");
+}
+int verb_resume(Session& session) {
+  return names_many(session.arguments) ? act_on_many(session, "resume") : post_and_say(session, "/resume");
+}
 
 int verb_signal(Session& session) {
   const Arguments& a = session.arguments;

@@ -6,12 +6,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "agent/base/errors.h"
 #include "agent/base/ids.h"
 #include "agent/base/limits.h"
+#include "agent/base/process_tree.h"
 #include "agent/base/time.h"
 #include "agent/kernel/states.h"
 
@@ -19,6 +21,7 @@ namespace bide::flow {
 
 struct StepAsk {
   std::string branch;
+  std::int64_t seq = 0;  // remote: its place in the branch, from 1 [J5]
   std::string name;
   std::string key;  // programs [V3]
   kernel::Effect effect = kernel::Effect::non_idempotent;
@@ -38,6 +41,7 @@ struct StepAsk {
 
 struct WaitAsk {
   std::string branch;
+  std::int64_t seq = 0;                                // remote: its place in the branch, from 1 [J5]
   kernel::WaitKind kind = kernel::WaitKind::approval;  // approval | question | signal | timer
   std::string name;
   std::string key;
@@ -50,6 +54,7 @@ struct WaitAsk {
 
 struct SendAsk {
   std::string branch;
+  std::int64_t seq = 0;  // remote: its place in the branch, from 1 [J5]
   std::string name = "send";
   std::string key;
   std::string url;
@@ -61,6 +66,7 @@ struct SendAsk {
 // A10: one step, several waits; names differ. A timer's request as in WaitAsk; the others have no timeout of their own.
 struct FirstOfAsk {
   std::string branch;
+  std::int64_t seq = 0;  // remote: its place in the branch, from 1 [J5]
   std::string name;
   std::string key;
   std::vector<WaitAsk> alternatives;  // kind, name and request of each
@@ -71,7 +77,8 @@ struct FirstOfAsk {
 // A child run [A11].
 struct CallAsk {
   std::string branch;
-  std::string name;  // of the step
+  std::int64_t seq = 0;  // remote: its place in the branch, from 1 [J5]
+  std::string name;      // of the step
   std::string key;
   std::string workflow;
   std::string input = "{}";  // checked JSON
@@ -83,6 +90,7 @@ struct CallAsk {
 // A named value that others see of the run [J10]. Of a program: what is set is part of the request.
 struct StateAsk {
   std::string branch;
+  std::int64_t seq = 0;  // remote: its place in the branch, from 1 [J5]
   std::string name;
   std::string key;
   std::string value = "null";  // checked JSON
@@ -96,13 +104,21 @@ struct Startable {
   WorkflowId workflow;
   VersionId version;
   std::optional<DurationMs> deadline;  // of its runs, from their start on [X5]
+  std::string input_schema;            // JSON Schema of an input; empty: any
 };
 using FindWorkflow = std::function<std::variant<Startable, Problem>(const std::string& name)>;
 
-// Who asks: a program's verb (its pid, and whether it has hung up), or native code (neither).
+// Why a workflow does not take this input: input_invalid 422 with pointers; nullopt: it does.
+[[nodiscard]] std::optional<Problem> input_refused(const std::string& workflow, const Startable& version,
+                                                   std::string_view input);
+
+// Who asks: a program's verb (its pid, and whether it has hung up), a remote worker, or native code (neither).
 struct Caller {
-  int pid = 0;
+  ProcessKey process;
   std::function<bool()> gone;
+  BootMs poll_until = 0;       // remote: answered by then, though it be with Waiting
+  int branches = 0;            // remote: so many of its branches are not over; 0: as it said last
+  bool must_not_wait = false;  // is answered Later instead of being kept waiting
 };
 
 // Why an attempt answers nothing any more [A13].
@@ -132,11 +148,20 @@ struct AskProbe {
   std::string idempotency_key;
   std::string probe;
 };
+// Remote: not settled yet. The same operation asked for again goes on waiting.
+struct Waiting {
+  WaitId wait;  // invalid: a retry, a task
+  std::optional<TimeMs> until;
+};
 struct Closed {
   Closing why = Closing::open;
 };
-// A call that does not fit the protocol: unknown step, stale nonce. Problem codes: step_unknown 404, stale_nonce 409.
-using Outcome = std::variant<Settled, Failed, Execute, AskProbe, Closed, Problem>;
+// What was said is taken; what comes of the step is to be waited for: await() goes on with it. Only for a caller that
+// must not wait.
+struct Later {};
+// A call that does not fit the protocol. Problem codes: step_unknown 404, stale_nonce 409; busy 503: as many verbs of
+// this attempt wait for a step's turn as may; remote besides: branch_busy 409, bad_seq 409.
+using Outcome = std::variant<Settled, Failed, Execute, AskProbe, Closed, Later, Problem, Waiting>;
 
 enum class ProbeVerdict { ran, did_not_run, cannot_tell };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
@@ -9,6 +10,7 @@
 #include "agent/flow/attempt_impl.h"
 #include "agent/flow/nondeterminism.h"
 #include "agent/flow/position.h"
+#include "agent/flow/rehearsal.h"
 #include "agent/kernel/claims.h"
 
 namespace bide::flow {
@@ -28,6 +30,11 @@ namespace {
 
 constexpr std::string_view kVerbKilled =
     "A verb of bide was killed before it had its answer: the program would have gone on as if it had.";
+
+constexpr std::string_view kTooManyWaits =
+    "256 verbs of this run wait at once, and one more came: a run that holds so many is never suspended. Ask for them "
+    "a few at a time (bide each -P N, xargs -P N), for the first of several with bide wait any, or start a run "
+    "for each with bide call.";
 
 struct Loaded {
   kernel::RunRow run;
@@ -61,6 +68,7 @@ Attempt::Attempt(db::Store& store, Random& random, kernel::Fence fence, AttemptO
     closing_ = Closing::ending;  // E6: the end is written, the code is not entered again
   if (run_.paused_at && closing_ == Closing::open && !cancelled_) closing_ = Closing::paused;
   loaded_boot_ms_ = store_.system_clock().boot_ms();
+  if (options_.resumed) resume();
   if (options_.deadline > 0) deadline_boot_ms_ = store_.system_clock().boot_ms() + options_.deadline;
 }
 
@@ -96,12 +104,10 @@ std::optional<Outcome> Attempt::mismatch(Guard& guard, kernel::StepKind kind, co
       return std::nullopt;
     const Entry* twin = journal_.unasked_with(hash, fence_.epoch);
     if (twin == nullptr) return std::nullopt;
-    return end_locked(
-        guard, nondeterminism(replayed(), twin, attempted,
-                              "The same request was done under another position, which this attempt did not ask for: "
-                              "the key or name was " +
-                                  twin->row.position + " and is " + std::string(position) +
-                                  ". Use a key that is the same in every attempt."));
+    return end_locked(guard, nondeterminism(replayed(), twin, attempted,
+                                            "The same request was done under another position, which this attempt did "
+                                            "not ask for: " +
+                                                moved_request(twin->row.position, position) + "."));
   }
   const kernel::StepRow& row = entry->row;
   const bool same_request = row.request_hash == hash;
@@ -147,7 +153,11 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
   if (verb_killed()) return end_locked(guard, error_json("VerbKilled", kVerbKilled));
   std::string place;
   std::string position;
-  if (options_.style == Style::native || options_.undoing) {  // ~undo is one branch, in order, of either
+  if (options_.style == Style::remote && !options_.undoing) {
+    if (auto refused = take_place(guard, ask)) return std::move(*refused);
+    position = native_position(ask.branch, ask.seq);
+    place = position.substr(0, position.rfind('/'));
+  } else if (options_.style == Style::native || options_.undoing) {  // ~undo is one branch, in order, of either
     const std::int64_t seq = ++counts_[ask.branch];
     position = native_position(ask.branch, seq);
     place = position.substr(0, position.rfind('/'));
@@ -164,10 +174,13 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
       return end_locked(
           guard, error_json("AmbiguousPosition", "Two open verbs are called \"" + ask.name + "\": give each --key."));
     }
+    if (waiters_.size() >= limits::kWaitsAtOnce) return end_locked(guard, error_json("TooManyWaits", kTooManyWaits));
     position = program_position(ask.branch, kind, ask.name, ask.key, ++counts_[place]);
   }
   Entry* entry = journal_.find(position);
   if (auto refusal = mismatch(guard, kind, ask, entry, place, position)) return std::move(*refusal);
+  if (options_.rehearsal != nullptr && options_.rehearsal->only_replays() && (entry == nullptr || !entry->is_settled()))
+    return end_locked(guard, error_json(Rehearsal::kGoesOn, std::string(to_text(kind)) + " " + ask.name));
   if (entry == nullptr) {
     if (cancelled_) return Outcome(Closed{Closing::cancelled});
     if (journal_.size() >= static_cast<std::size_t>(limits::kStepsPerRun)) {
@@ -186,10 +199,19 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
     row.retries = ask.retries;
     entry = &journal_.add(std::move(row), place);
   }
+  const bool replayed =
+      entry->row.status == kernel::StepStatus::completed || entry->row.status == kernel::StepStatus::failed;
+  if (!replayed && fresh_bell_) std::exchange(fresh_bell_, {})();
   entry->visited = true;
   entry->open = true;
   entry->ask = ask;
+  if (options_.style == Style::remote && !entry->stored) entry->opening = true;
   return entry;
+}
+
+void Attempt::set_fresh_bell(std::function<void()> bell) {
+  Guard guard(mutex_);
+  fresh_bell_ = std::move(bell);
 }
 
 Outcome Attempt::end_locked(Guard& guard, std::string_view error) {
@@ -215,9 +237,9 @@ Closed Attempt::end(std::string_view error, std::int64_t from_step) {
 bool Attempt::verb_killed() const {
   if (options_.style != Style::program || options_.undoing) return false;  // ~undo is a process of ours, no program
   if (vanished_ > 0) return true;
-  const auto gone = [](int pid) {
+  const auto gone = [](const ProcessKey& verb) {
     try {
-      return pid > 0 && !read_process(pid);
+      return verb.pid > 0 && !is_alive(verb);
     } catch (const CannotLook&) {
       return false;  // looked at again
     }
@@ -225,7 +247,7 @@ bool Attempt::verb_killed() const {
   // Every entry that is not answered, not only those asleep in block(): one that was woken (by its own hang-up) and
   // looks into the file just now must not be missed.
   return std::any_of(journal_.all().begin(), journal_.all().end(), [&](const auto& item) {
-    return (item.second->open || item.second->executing) && gone(item.second->verb_pid);
+    return (item.second->open || item.second->executing) && gone(item.second->verb);
   });
 }
 
@@ -326,7 +348,7 @@ kernel::Finished Attempt::finish(const kernel::Finish& asked) {
     return kernel::Finished::lease_lost;
   kernel::Finish finish = asked;
   const bool by_itself = closing_ == Closing::open || continue_input_.has_value();
-  if (options_.style == Style::native && !options_.undoing && !finish.error && by_itself && !cancelled_) {
+  if (options_.style != Style::program && !options_.undoing && !finish.error && by_itself && !cancelled_) {
     if (const Entry* unvisited = journal_.first_unvisited()) {
       StepAsk none;
       finish.error = nondeterminism(
@@ -347,10 +369,16 @@ kernel::Finished Attempt::finish(const kernel::Finish& asked) {
     kernel::ContinueAsNew next{*continue_input_, random_.uid(), {}};
     if (options_.find_workflow) {
       const auto found = options_.find_workflow(run_.workflow_name);
-      if (const auto* newest = std::get_if<Startable>(&found)) next.version = newest->version;
+      if (const auto* newest = std::get_if<Startable>(&found)) {
+        next.version = newest->version;
+        const auto refused = input_refused(run_.workflow_name, *newest, next.input);
+        if (refused)
+          finish.error = error_json(refused->code, refused->detail + ", at \"" + refused->errors[0].pointer +
+                                                       "\": " + refused->errors[0].detail);
+      }
     }
     guard.lock();
-    finish.continue_as_new = std::move(next);
+    if (!finish.error) finish.continue_as_new = std::move(next);
   }
   const auto outcome = persist(guard, [&](db::Tx& tx) {
     kernel::Ripples ripples;
@@ -380,12 +408,12 @@ std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   std::vector<OpenCall> calls;
   for (const auto& [seq, entry] : journal_.all()) {
     if (entry->executing)
-      calls.push_back({seq, entry->verb_pid, false, true, entry->deadline_boot_ms, entry->holder,
+      calls.push_back({seq, entry->verb, false, true, entry->deadline_boot_ms, entry->holder,
                        entry->row.nonce.value_or(""), entry->adopted,
                        entry->row.position.starts_with(std::string(kernel::kUndoBranch) + "/")});
   }
   for (const Waiter* waiter : waiters_)
-    calls.push_back({waiter->entry->row.seq, waiter->pid, waiter->may_suspend, false, 0, {}, {}, false, false});
+    calls.push_back({waiter->entry->row.seq, waiter->verb, waiter->may_suspend, false, 0, {}, {}, false, false});
   return calls;
 }
 

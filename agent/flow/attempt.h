@@ -1,5 +1,6 @@
 // Attempt: one claim of a run, from the claim until it is handed back. Replay, gate, retries, doubt and waits for
-// native code (through Context) and for programs (through the routes below /v1/runs/{id}/attempt/).
+// native code (through Context), and for programs and remote workers (through the routes below
+// /v1/runs/{id}/attempt/).
 //
 // Threads: any; calls of different branches run side by side. A call that must wait blocks its thread until it is
 // answered or the attempt is closed.
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,9 +30,10 @@
 
 namespace bide::flow {
 
+class Rehearsal;  // rehearsal.h
 struct Replayed;  // nondeterminism.h
 
-enum class Style { native, program };
+enum class Style { native, program, remote };
 
 struct AttemptOptions {
   Style style = Style::native;
@@ -38,17 +41,24 @@ struct AttemptOptions {
   DurationMs deadline = 0;                           // of the attempt; 0: none [X5]
   kernel::Usage budget;                              // J7: more than that ends the run
   std::string version;                               // of the code that drives it, for people [J4]
+  // Remote: an attempt that an earlier process of the agent began; its worker goes on with it [K4].
+  bool resumed = false;
+  DurationMs longest_poll = 0;                       // remote: below its lease
   bool undoing = false;                              // the code has ended: its compensations run [E6]
   bool allow_default_approved = false;               // A4: the manifest's permission
+  std::int64_t retries = 0;                          // E2: of pure and idempotent steps that name none
+  DurationMs backoff = 0;                            // of steps that name none
   DurationMs settle_after = limits::kSettleAfterMs;  // K7: before a native probe is asked
   std::string secret;                                // of its token: who speaks for this attempt
   std::string outcomes;                              // programs: the folder in which holders keep what they hand in
+  std::string outputs;                               // … and what steps print that is too large for the journal
   FindWorkflow find_workflow;                        // of a child [A11]; absent: there is none
   // Rings after the commit whom an end of this attempt touched.
   std::function<void(db::Tx& tx, const kernel::Ripples& ripples)> on_ripples;
   std::function<void(StepId)> on_task;      // a task may be done: a bell [K8]
   std::function<void()> on_requeued;        // the run was queued again by this attempt: the dispatcher may claim
   std::function<void(BootMs)> on_deadline;  // something has to end by then [E5]; called under the attempt's lock
+  Rehearsal* rehearsal = nullptr;           // the program is only tried out
   Pace* pace = nullptr;                     // tests
 };
 
@@ -61,10 +71,19 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] const kernel::Fence& fence() const { return fence_; }
   [[nodiscard]] Style style() const { return options_.style; }
   [[nodiscard]] const std::string& secret() const { return options_.secret; }
+  [[nodiscard]] const AttemptOptions& options() const { return options_; }
   [[nodiscard]] std::string outcome_file(const std::string& nonce) const { return options_.outcomes + "/" + nonce; }
+  [[nodiscard]] const std::string& outputs() const { return options_.outputs; }
+  [[nodiscard]] std::string output_file(const std::string& nonce) const {
+    return options_.outputs + "/" + std::to_string(run_.id.value) + "/" + nonce;
+  }
   [[nodiscard]] TimeMs now() const { return store_.now(); }
+  // Remote: when a request that may wait for so long is to be answered at the latest.
+  [[nodiscard]] BootMs poll_end(DurationMs wanted) const;
 
-  // -- What code asks. Positions: native code's are counted by the branch; programs' by V3.
+  // -- What code asks. Positions: native code's are counted by the branch; programs' by V3; remote workers say theirs:
+  // branch and seq. The same operation again, in one attempt, has the same answer; what lasts is answered with Waiting
+  // when Caller::poll_until is over [J5].
   [[nodiscard]] Outcome begin_step(const StepAsk& ask, const Caller& caller = {});
   // Programs: the outcome of the entry that this ask would come to, if it is settled. nullopt: it is not, and nothing
   // was asked for; begin_step() will find the same.
@@ -97,7 +116,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] HandIn hand_in(std::int64_t step, std::string_view nonce, const kernel::HeldOutcome& outcome);
   // An adopted holder is gone and has left nothing: the step is as after a crash.
   void holder_gone(std::int64_t step, std::string_view nonce);
-  // Rung when a holder's row is committed: it outlives the attempt from here on. A bell.
+  // Rung before a holder's row is committed (of an intent that rides: after): it outlives the attempt from here on, if
+  // the commit succeeds; else open_calls() does not have it. A bell.
   void set_held_bell(std::function<void(const ProcessKey&)> bell);
 
   [[nodiscard]] Outcome wait(const WaitAsk& ask, const Caller& caller = {});
@@ -111,7 +131,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   [[nodiscard]] Outcome task(const StepAsk& ask, const Caller& caller = {});
   // J8: a recorded value; `make` is asked once in the life of the run.
   [[nodiscard]] Outcome value(const std::string& branch, const std::string& name, const std::string& key,
-                              const std::function<std::string()>& make);
+                              const std::function<std::string()>& make, std::int64_t seq = 0);
   // J10: a named value that others see. Its change is an event.
   [[nodiscard]] Outcome set_state(const std::string& branch, const std::string& name, const std::string& value);
   [[nodiscard]] Outcome set_state(const StateAsk& ask);
@@ -149,6 +169,10 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // a step as a failure [E5], a probe as one that cannot tell [E1].
   void abandon();
 
+  // Rung once, at the first thing that is asked for and was not settled when the attempt began: from here on it is no
+  // replay. Called under the attempt's lock: it must not wait.
+  void set_fresh_bell(std::function<void()> bell);
+
   // -- What happens around it.
   // Rung by ring() and at a change of closing; obeys the rules of bells [C2]. A driver sets and clears its own.
   void set_bell(std::function<void()> bell);
@@ -163,7 +187,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // -- What a driver wants to know.
   struct OpenCall {
     std::int64_t step = 0;
-    int pid = 0;             // programs
+    ProcessKey verb;         // programs: who asks; pid 0: nobody
     bool waiting = false;    // its request is open and may last: counts for suspension
     bool executing = false;  // its effect runs
     BootMs deadline_boot_ms = 0;
@@ -177,6 +201,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void will_signal(std::int64_t step);
   // Whether this nonce is that of the present execution of the entry: what speaks for a step's command.
   [[nodiscard]] bool executes(std::int64_t step, std::string_view nonce) const;
+  // An effect runs, or a probe: whatever else ends, they are let finish first.
+  [[nodiscard]] bool executes_any() const;
   // Native branches: the gate suspends when all of them wait.
   void branch_began();
   void branch_ended();
@@ -188,6 +214,13 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // A verb's process was killed before it had its answer. Writes VerbKilled as the run's end and says true [V1].
   bool end_if_verb_killed();
 
+  // Of a rehearsal: called before a verb is answered. True: the attempt is closed, this verb is not answered any more.
+  [[nodiscard]] bool rehearsal_ends_here();
+  // Of a rehearsal: all of the program waits. True: it is not suspended.
+  [[nodiscard]] bool rehearsal_goes_on() const;
+  // Of a rehearsal: the result of the step instead of running its command.
+  [[nodiscard]] std::optional<std::string> rehearsal_stub(std::int64_t step) const;
+
   // The result that a program set so far; the last one wins.
   void set_result(std::string result);
   [[nodiscard]] std::optional<std::string> result() const;
@@ -196,11 +229,17 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // The following hold mutex_ through the guard, and give it up while they write or wait.
   using Guard = std::unique_lock<Mutex>;
   [[nodiscard]] std::variant<Entry*, Outcome> locate(Guard& guard, kernel::StepKind kind, const StepAsk& ask);
+  // Remote: whether the branch may ask for this place; nullopt: it may.
+  [[nodiscard]] std::optional<Outcome> take_place(Guard& guard, const StepAsk& ask);
+  void resume();
+  class Opening;
   [[nodiscard]] std::optional<Outcome> mismatch(Guard& guard, kernel::StepKind kind, const StepAsk& ask,
                                                 const Entry* entry, std::string_view place, std::string_view position);
   [[nodiscard]] Outcome drive_step(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome drive_wait(Guard& guard, Entry& entry, const Caller& caller);
   [[nodiscard]] Outcome execute(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] std::optional<Outcome> wait_in_line(Guard& guard, Entry& entry, const Caller& caller);
+  [[nodiscard]] Outcome vanished(Entry& entry);  // its caller hung up
   [[nodiscard]] std::optional<Outcome> in_doubt(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen);
   [[nodiscard]] std::optional<Outcome> answered_doubt(Guard& guard, Entry& entry, const Caller& caller,
                                                       std::uint64_t seen);
@@ -216,6 +255,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
                                   const FailureReport& report);
   // The execution's beginning in the file, durable or riding [J1], with its holder's row. nullopt: it may begin.
   [[nodiscard]] std::optional<Outcome> write_beginning(Guard& guard, Entry& entry, const ProcessKey* holder);
+  [[nodiscard]] std::optional<Outcome> write_intent(Guard& guard, Entry& entry,
+                                                    std::optional<kernel::ProcessRow> holder);
   void adopt(std::vector<kernel::ProcessRow> holders);
   // What was recorded of an adopted execution by its nonce alone.
   void read_adopted(Guard& guard, Entry& entry);
@@ -245,6 +286,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void must_end_within(Entry& entry, DurationMs most);
   [[nodiscard]] Outcome lost();
   void stop_executing(Entry& entry);
+  struct Waiter;
+  [[nodiscard]] std::vector<Waiter> waiting() const;  // who holds nothing back: the gate's view
   void suspend_if_all_wait(Guard& guard);
   void suspend_locked(Guard& guard);
   void close_locked(Closing why);
@@ -278,7 +321,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   struct Waiter {
     Entry* entry = nullptr;
     WaitId wait;  // invalid: a retry's backoff
-    int pid = 0;
+    ProcessKey verb;
     bool may_suspend = false;
   };
   mutable Mutex mutex_;
@@ -286,8 +329,10 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Journal journal_;
   std::map<std::string, std::int64_t> counts_;  // n of a place, or seq of a branch
   std::vector<Waiter*> waiters_;
+  std::set<Entry*> parked_;  // remote: operations that were answered with Waiting, or are about to be
   std::function<void()> bell_;
   std::function<void(const ProcessKey&)> held_bell_;
+  std::function<void()> fresh_bell_;
   std::optional<std::string> result_;
   std::optional<std::string> continue_input_;  // X7
   kernel::Usage spent_;                        // by the entries that this attempt visited
@@ -298,6 +343,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   bool reset_marks_ = false;  // recoveries or a re-drive mark stand on the run [K6, W5]
   bool suspending_ = false;
   int executing_ = 0;
+  int in_line_ = 0;  // calls that wait until fewer execute [P1]
   int branches_ = 1;
   int vanished_ = 0;  // callers that hung up in a wait
   BootMs loaded_boot_ms_ = 0;

@@ -11,6 +11,7 @@ Outcome Attempt::call(const CallAsk& ask, const Caller& caller) {
   Guard guard(mutex_);
   StepAsk step;
   step.branch = ask.branch;
+  step.seq = ask.seq;
   step.name = ask.name;
   step.key = ask.key;
   step.effect = kernel::Effect::pure;
@@ -22,7 +23,8 @@ Outcome Attempt::call(const CallAsk& ask, const Caller& caller) {
   auto located = locate(guard, kernel::StepKind::child, step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
-  entry.verb_pid = caller.pid;
+  const Opening opening(entry, changed_);
+  entry.verb = caller.process;
   if (!entry.stored || (entry.row.status == kernel::StepStatus::started && !has_child(guard, entry))) {
     if (auto outcome = open_child(guard, entry, ask)) return *outcome;
   }
@@ -47,12 +49,17 @@ std::optional<Outcome> Attempt::open_child(Guard& guard, Entry& entry, const Cal
       ~Relock() { guard.lock(); }
     } relock{guard};
     found = options_.find_workflow(ask.workflow);
+    if (const auto* there = std::get_if<Startable>(&found)) {
+      if (auto refused = input_refused(ask.workflow, *there, ask.input)) found = std::move(*refused);
+    }
   }
   const bool reset = std::exchange(reset_marks_, false);
   bool flagged = false;
   if (const auto* refused = std::get_if<Problem>(&found)) {
     // Journaled like any failure: a replay must not find the workflow that was not there.
-    kernel::Failure failure{intent_of(entry), {}, error_json(refused->code, refused->detail), std::nullopt, true};
+    std::string why = refused->detail;
+    for (const auto& error : refused->errors) why += "; at \"" + error.pointer + "\": " + error.detail;
+    kernel::Failure failure{intent_of(entry), {}, error_json(refused->code, why), std::nullopt, true};
     failure.known = entry.row.id;
     const auto outcome = persist(guard, [&](db::Tx& tx) -> kernel::RecordOutcome {
       flagged = cancel_met(tx);

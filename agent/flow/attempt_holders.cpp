@@ -129,7 +129,7 @@ bool Attempt::take_result(Guard& guard, Entry& entry, const kernel::HeldOutcome&
   if (!recorded) return false;
   const auto& written = std::get<kernel::Recorded>(*recorded);
   entry.row.id = written.step;
-  if (written.cancel_asked) cancelled_ = true;
+  if (written.cancel_asked && !options_.undoing) cancelled_ = true;
   (void)settle(entry, *outcome.result);
   return true;
 }

@@ -30,6 +30,26 @@ auto Attempt::persist(Guard& guard, Job job, db::Purpose purpose, bool patient) 
   }
 }
 
+// Remote: from where the entry of a place was found until the request that asked for it first has written it, or gave
+// up. The same request that comes meanwhile waits for that.
+class Attempt::Opening {
+ public:
+  Opening(Entry& entry, Condition& changed) : entry_(entry), changed_(changed) {}
+  ~Opening() {
+    if (!entry_.opening) return;
+    entry_.opening = false;
+    changed_.notify_all();
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+
+ private:
+  Entry& entry_;
+  Condition& changed_;
+};
+// How often a caller that waits is looked at, whether it is still there.
+inline constexpr DurationMs kGoneLookMs = 250;
+
 // E2: 1 s, doubling, at most 5 min, ±20 %; a declared backoff is kept exactly.
 [[nodiscard]] DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t chance);
 

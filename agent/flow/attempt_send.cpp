@@ -12,6 +12,7 @@ Outcome Attempt::send(const SendAsk& ask) {
     return end_locked(guard, error_json("Usage", "A message goes to a URL that begins with http:// or https://."));
   StepAsk step;
   step.branch = ask.branch;
+  step.seq = ask.seq;
   step.name = ask.name;
   step.key = ask.key;
   step.effect = kernel::Effect::idempotent;
@@ -21,6 +22,7 @@ Outcome Attempt::send(const SendAsk& ask) {
   auto located = locate(guard, kernel::StepKind::message, step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
+  const Opening opening(entry, changed_);
   if (entry.stored) {
     entry.open = false;
     return Settled{entry.row.result.value_or("null"), {}};

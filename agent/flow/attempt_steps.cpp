@@ -35,15 +35,19 @@ std::optional<std::string> unusable(std::string_view result) {
 
 bool effect_happened(std::string_view error) {
   const auto code = json::string_member(error, "code");
-  return code == "ResultTooLarge" || code == "BadResult";
+  return code == "ResultTooLarge" || code == "BadResult" || code == "SecretInResult";
 }
 
 Outcome Attempt::begin_step(const StepAsk& ask, const Caller& caller) {
   Guard guard(mutex_);
+  // Each of them holds a connection and a thread: beyond these a verb asks again [P1].
+  if (options_.style == Style::program && in_line_ >= limits::kStepsInLine && !over() && !cancelled_)
+    return problem("busy", "as many steps of this run wait for their turn as may");
   auto located = locate(guard, kernel::StepKind::step, ask);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
-  entry.verb_pid = caller.pid;
+  const Opening opening(entry, changed_);
+  entry.verb = caller.process;
   return drive_step(guard, entry, caller);
 }
 
@@ -89,6 +93,8 @@ Outcome Attempt::drive_step(Guard& guard, Entry& entry, const Caller& caller) {
       if (entry.adopted) read_adopted(guard, entry);
     }
     if (closing_ != Closing::open || silent()) return closed_outcome(entry);
+    if (entry.executing && entry.probed && options_.style == Style::remote)  // asked again: it is the same probe
+      return AskProbe{entry.row.seq, *entry.row.nonce, execution_key(entry), *entry.ask.probe};
     if (entry.executing && !entry.probed) {  // its holder has it
       if (auto outcome = block(guard, entry, caller, seen, std::nullopt, WaitId(), true)) return *outcome;
       continue;
@@ -150,15 +156,32 @@ void Attempt::ride_intent(Entry& entry, const std::optional<kernel::ProcessRow>&
       superseded);
 }
 
-Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
+// nullopt: fewer than P1 allows execute, or the attempt is over.
+std::optional<Outcome> Attempt::wait_in_line(Guard& guard, Entry& entry, const Caller& caller) {
+  const int turn = entry.turn;
+  ++in_line_;
+  struct Leave {
+    int& in_line;
+    ~Leave() { --in_line; }
+  } leave{in_line_};
   while (executing_ >= limits::kStepsAtOnce && !over() && !cancelled_) {
-    wait_for_change(guard);
+    if (caller.must_not_wait) return Later{};
+    wait_for_change(guard, caller.gone ? kGoneLookMs : 60'000);
     refresh_locked(guard);
+    if (entry.turn != turn) return Closed{Closing::open};  // a newer connection of the same verb stands in line
+    if (!caller.gone || !caller.gone()) continue;
+    if (options_.style == Style::remote) return Waiting{};  // it may ask again
+    return vanished(entry);
   }
+  return std::nullopt;
+}
+
+Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
+  if (auto outcome = wait_in_line(guard, entry, caller)) return *outcome;
   if (over() || cancelled_) return closed_outcome(entry);
   ++executing_;
   entry.executing = true;
-  entry.verb_pid = caller.pid;
+  entry.verb = caller.process;
   entry.row.nonce = random_.uid();
   entry.probed = false;
   entry.holder = {};
@@ -183,8 +206,23 @@ std::optional<Outcome> Attempt::write_beginning(Guard& guard, Entry& entry, cons
   } begun{entry, changed_};
   std::optional<kernel::ProcessRow> holder;
   if (key != nullptr) holder = holder_row(*key, *entry.row.nonce);
+  try {
+    return write_intent(guard, entry, std::move(holder));
+  } catch (...) {  // nothing says that it began: whoever asks again must not be told that it may [J1]
+    stop_executing(entry);
+    throw;
+  }
+}
+
+std::optional<Outcome> Attempt::write_intent(Guard& guard, Entry& entry, std::optional<kernel::ProcessRow> holder) {
   bool held = true;
   bool flagged = false;
+  // Its guard hears of a holder before the file does: an end that comes meanwhile leaves it alone [K5]. One that is in
+  // no row is never let go, and ends by itself.
+  // A remote one's number leaves the process: not before it is on disk [C3].
+  const bool rides = !entry.stored && options_.style != Style::remote &&
+                     (entry.row.effect != kernel::Effect::non_idempotent || BIDE_PLANTED(intent_rides));
+  if (holder && !rides && held_bell_) held_bell_(entry.holder);
   if (entry.stored) {
     const StepId id = entry.row.id;
     const std::string nonce = *entry.row.nonce;
@@ -198,7 +236,7 @@ std::optional<Outcome> Attempt::write_beginning(Guard& guard, Entry& entry, cons
       return true;
     });
     if (!flagged) ++entry.row.executions;
-  } else if (entry.row.effect == kernel::Effect::non_idempotent && !BIDE_PLANTED(intent_rides)) {
+  } else if (!rides) {
     const bool reset = std::exchange(reset_marks_, false);
     const auto outcome = persist(guard, [&, intent = intent_of(entry)](db::Tx& tx) -> kernel::IntentOutcome {
       flagged = cancel_met(tx);
@@ -212,14 +250,12 @@ std::optional<Outcome> Attempt::write_beginning(Guard& guard, Entry& entry, cons
     if (held) entry.row.id = std::get<StepId>(outcome);
     entry.stored = held && !flagged;
   } else {
-    ride_intent(entry, holder);
-    holder.reset();  // not in the file yet: until it is, it ends with its attempt
+    ride_intent(entry, holder);  // not in the file yet: until it is, its holder ends with its attempt
   }
   if (!held || flagged) {
     stop_executing(entry);
     return flagged ? cancelled_outcome(entry) : lost();
   }
-  if (holder && held_bell_) held_bell_(entry.holder);
   entry.row.status = kernel::StepStatus::started;
   entry.row.epoch = fence_.epoch;
   entry.signalled = false;
@@ -259,11 +295,11 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
   if (entry.row.status == kernel::StepStatus::needs_reconcile) return answered_doubt(guard, entry, caller, seen);
   if (entry.ask.probe && !entry.probed && !BIDE_PLANTED(probe_not_asked)) {
     const DurationMs left = loaded_boot_ms_ + options_.settle_after - store_.system_clock().boot_ms();
-    if (options_.style == Style::native && left > 0)
+    if (options_.style != Style::program && left > 0)
       return block(guard, entry, caller, seen, store_.now() + left, WaitId(), true);
     entry.probed = true;
     entry.executing = true;  // the gate is held while a probe runs
-    entry.verb_pid = caller.pid;
+    entry.verb = caller.process;
     ++executing_;
     entry.row.nonce = random_.uid();
     // A probe that hangs must not hold the run for ever: it has as long as its step, 30 s at most.

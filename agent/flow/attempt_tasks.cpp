@@ -12,6 +12,7 @@ Outcome Attempt::task(const StepAsk& ask, const Caller& caller) {
   auto located = locate(guard, kernel::StepKind::task, ask);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
+  const Opening opening(entry, changed_);
   if (!entry.stored) {
     const bool reset = std::exchange(reset_marks_, false);
     bool flagged = false;
@@ -40,19 +41,13 @@ Outcome Attempt::drive_task(Guard& guard, Entry& entry, const Caller& caller) {
   for (;;) {
     const std::uint64_t seen = changes_;
     refresh_locked(guard);
-    const bool ending = closing_ == Closing::ending;  // P1: what executes is let finish
-    if (closing_ != Closing::open && !ending) return closed_outcome(entry);
+    if (closing_ != Closing::open) return closed_outcome(entry);
     if (!settled(entry.row.status)) {
       guard.unlock();
       auto row = store_.read([&](db::ReadTx& tx) { return kernel::read_step(tx, entry.row.id); });
       guard.lock();
       if (!row) throw Bug("a task is not in the journal any more");
       entry.row = std::move(*row);
-    }
-    if (ending) {
-      if (entry.row.status != kernel::StepStatus::started || cancelled_) return closed_outcome(entry);
-      if (changes_ == seen) wait_for_change(guard);
-      continue;
     }
     switch (entry.row.status) {
       case kernel::StepStatus::completed:

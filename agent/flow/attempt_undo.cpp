@@ -23,7 +23,7 @@ Outcome Attempt::begin_undo(std::int64_t seq, const std::string& key_uid, const 
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
   entry.key_uid = key_uid;
-  entry.verb_pid = caller.pid;
+  entry.verb = caller.process;
   return drive_step(guard, entry, caller);
 }
 

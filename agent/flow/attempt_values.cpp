@@ -10,9 +10,10 @@
 namespace bide::flow {
 
 Outcome Attempt::value(const std::string& branch, const std::string& name, const std::string& key,
-                       const std::function<std::string()>& make) {
+                       const std::function<std::string()>& make, std::int64_t seq) {
   StepAsk ask;
   ask.branch = branch;
+  ask.seq = seq;
   ask.name = name;
   ask.key = key;
   ask.effect = kernel::Effect::pure;
@@ -33,6 +34,7 @@ Outcome Attempt::set_state(const std::string& branch, const std::string& name, c
 Outcome Attempt::set_state(const StateAsk& ask) {
   StepAsk step;
   step.branch = ask.branch;
+  step.seq = ask.seq;
   step.name = ask.name;
   step.key = ask.key;
   step.effect = kernel::Effect::pure;
@@ -65,6 +67,7 @@ Outcome Attempt::record(Guard& guard, const StepAsk& ask, const std::function<st
   auto located = locate(guard, kernel::StepKind::value, ask);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
+  const Opening opening(entry, changed_);
   if (entry.stored) {
     entry.open = false;
     return Settled{BIDE_PLANTED(value_made_anew) ? make() : entry.row.result.value_or("null"), {}};

@@ -76,6 +76,7 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
   }
   StepAsk step;
   step.branch = ask.branch;
+  step.seq = ask.seq;
   step.name = ask.name;
   step.key = ask.key;
   step.effect = kernel::Effect::pure;
@@ -85,7 +86,8 @@ Outcome Attempt::wait(const WaitAsk& ask, const Caller& caller) {
   auto located = locate(guard, step_kind_of(ask.kind), step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
-  entry.verb_pid = caller.pid;
+  const Opening opening(entry, changed_);
+  entry.verb = caller.process;
   if (!entry.stored) {
     if (auto outcome = open_wait(guard, entry, ask)) return *outcome;
   }
@@ -104,6 +106,7 @@ Outcome Attempt::first_of(const FirstOfAsk& ask, const Caller& caller) {
   }
   StepAsk step;
   step.branch = ask.branch;
+  step.seq = ask.seq;
   step.name = ask.name;
   step.key = ask.key;
   step.effect = kernel::Effect::pure;
@@ -113,7 +116,8 @@ Outcome Attempt::first_of(const FirstOfAsk& ask, const Caller& caller) {
   auto located = locate(guard, kernel::StepKind::first_of, step);
   if (auto* outcome = std::get_if<Outcome>(&located)) return std::move(*outcome);
   Entry& entry = *std::get<Entry*>(located);
-  entry.verb_pid = caller.pid;
+  const Opening opening(entry, changed_);
+  entry.verb = caller.process;
   if (!entry.stored) {
     if (auto outcome = open_group(guard, entry, ask)) return *outcome;
   }
@@ -215,8 +219,9 @@ Outcome Attempt::drive_wait(Guard& guard, Entry& entry, const Caller& caller) {
 // nullopt: look again. `holds_run`: this wait is short and must not suspend the run.
 std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& caller, std::uint64_t seen,
                                       std::optional<TimeMs> until, WaitId wait, bool holds_run) {
+  if (caller.must_not_wait) return Later{};
   const bool inline_wait = holds_run || (until && *until - store_.now() <= options_.inline_sleep);
-  Waiter waiter{&entry, wait, caller.pid, !inline_wait};
+  Waiter waiter{&entry, wait, caller.process, !inline_wait};
   waiters_.push_back(&waiter);
   struct Leave {
     std::vector<Waiter*>& waiters;
@@ -224,50 +229,65 @@ std::optional<Outcome> Attempt::block(Guard& guard, Entry& entry, const Caller& 
     ~Leave() { waiters.erase(std::find(waiters.begin(), waiters.end(), self)); }
   } leave{waiters_, &waiter};
   const int turn = entry.turn;
-  if (options_.style == Style::native) {
+  if (options_.style == Style::remote) {
+    entry.waits_on = wait;
+    entry.may_suspend = !inline_wait;
+    parked_.insert(&entry);
+    if (caller.branches > 0) branches_ = caller.branches;
+  }
+  if (options_.style != Style::program) {
     suspend_if_all_wait(guard);
   } else if (bell_) {
     bell_();  // the driver looks whether everybody waits
   }
   // A short wait that holds the run is measured by the clock that nobody sets [C6].
   const BootMs over_at = until ? store_.system_clock().boot_ms() + (*until - store_.now()) : 0;
-  const auto left = [&] { return holds_run ? over_at - store_.system_clock().boot_ms() : *until - store_.now(); };
-  while (closing_ == Closing::open && changes_ == seen && (!until || left() > 0)) {
+  const auto to_go = [&] { return holds_run ? over_at - store_.system_clock().boot_ms() : *until - store_.now(); };
+  while (closing_ == Closing::open && changes_ == seen && (!until || to_go() > 0)) {
     // Set back, the clock has made a short sleep long: that one is no reason to keep the run.
-    if (inline_wait && !holds_run && left() > options_.inline_sleep) return std::nullopt;
-    if (caller.gone && caller.gone()) {
+    if (inline_wait && !holds_run && to_go() > options_.inline_sleep) return std::nullopt;
+    const DurationMs left = caller.poll_until - store_.system_clock().boot_ms();
+    if (options_.style == Style::remote) {
+      if ((left <= 0 && (holds_run || !inline_wait)) || (caller.gone && caller.gone())) return Waiting{wait, until};
+    } else if (caller.gone && caller.gone()) {
       if (entry.turn != turn) return Closed{Closing::open};
-      ++vanished_;
-      entry.open = false;
-      if (bell_) bell_();
-      return Closed{Closing::open};
+      return vanished(entry);
     }
     // An inline sleep looks at the store's clock in small steps (it may be a test's); a verb is watched for its end.
-    DurationMs longest = caller.gone ? 250 : 60'000;
+    DurationMs longest = caller.gone ? kGoneLookMs : 60'000;
+    if (left > 0) longest = std::min(longest, left);
     if (until)
-      longest = std::min(longest, std::max<DurationMs>(1, inline_wait ? std::min<DurationMs>(left(), 50) : left()));
+      longest = std::min(longest, std::max<DurationMs>(1, inline_wait ? std::min<DurationMs>(to_go(), 50) : to_go()));
     wait_for_change(guard, longest);
   }
   return std::nullopt;
 }
 
+Outcome Attempt::vanished(Entry& entry) {
+  ++vanished_;
+  entry.open = false;
+  if (bell_) bell_();
+  return Closed{Closing::open};
+}
+
 void Attempt::suspend_if_all_wait(Guard& guard) {
   if (closing_ != Closing::open || suspending_ || waiters_.empty()) return;
-  const bool somebody_acts = executing_ > 0 || static_cast<int>(waiters_.size()) < branches_;
+  const bool somebody_acts = executing_ > 0 || static_cast<int>(waiting().size()) < branches_;
   if (somebody_acts && !BIDE_PLANTED(gate_open)) return;
   suspend_locked(guard);
 }
 
 void Attempt::suspend_locked(Guard& guard) {
-  if (std::any_of(waiters_.begin(), waiters_.end(), [](const Waiter* w) { return !w->may_suspend; })) return;
+  const std::vector<Waiter> all = waiting();
+  if (std::any_of(all.begin(), all.end(), [](const Waiter& w) { return !w.may_suspend; })) return;
   kernel::Awaited awaited;
-  for (const Waiter* waiter : waiters_) {
-    if (waiter->wait.valid()) {
-      awaited.waits.push_back(waiter->wait);
-    } else if (waiter->entry->row.kind == kernel::StepKind::task) {
-      awaited.tasks.push_back(waiter->entry->row.id);
+  for (const Waiter& waiter : all) {
+    if (waiter.wait.valid()) {
+      awaited.waits.push_back(waiter.wait);
+    } else if (waiter.entry->row.kind == kernel::StepKind::task) {
+      awaited.tasks.push_back(waiter.entry->row.id);
     } else {
-      awaited.retries.push_back(waiter->entry->row.id);
+      awaited.retries.push_back(waiter.entry->row.id);
     }
   }
   suspending_ = true;
@@ -281,6 +301,9 @@ void Attempt::suspend_locked(Guard& guard) {
   const auto outcome =
       persist(guard, [&](db::Tx& tx) { return kernel::suspend_run(tx, fence_, awaited, tx.now(), options_.undoing); });
   if (std::holds_alternative<kernel::GoOn>(outcome)) {
+    // Remote: one of them may be settled that nobody asks for just now. Those wait again when they are asked for again.
+    parked_.clear();
+    for (const Waiter* waiter : waiters_) parked_.insert(waiter->entry);
     rung_.store(true);
     ++changes_;
     changed_.notify_all();

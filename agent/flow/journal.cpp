@@ -11,6 +11,7 @@ Journal::Journal(std::vector<kernel::StepRow> rows) {
     Entry& entry = add(std::move(row), std::move(place));
     entry.stored = true;
     entry.key_uid = entry.row.key_uid.value_or("");
+    entry.told = entry.is_settled();
   }
 }
 

@@ -32,11 +32,19 @@ struct Entry {
   bool offered = false;    // executing, but its holder is not ready: nothing is written, nothing runs
   bool adopted = false;    // executing under a holder that an earlier attempt began
   bool taking = false;     // what its holder handed in is being recorded
-  ProcessKey holder;       // who runs its command; pid 0: nobody, or the verb itself
-  StepAsk ask;             // as this attempt asked
+  bool opening = false;    // remote: the request that asked for it first is writing it
+  WaitId waits_on;         // remote: what it waits for; invalid: a retry, a task
+  bool may_suspend = false;
+  ProcessKey holder;                              // who runs its command; pid 0: nobody, or the verb itself
+  StepAsk ask;                                    // as this attempt asked
   std::shared_ptr<std::atomic<bool>> superseded;  // tells a riding intent that the outcome carries it [J1]
   BootMs deadline_boot_ms = 0;                    // of the present execution; 0: none
-  int verb_pid = 0;                               // programs: the verb that asks for it and is not answered yet
+  ProcessKey verb;                                // programs: the verb that asks for it and is not answered yet
+  bool told = false;  // rehearsals: settled when this attempt last answered a verb, or before
+
+  [[nodiscard]] bool is_settled() const {
+    return row.status == kernel::StepStatus::completed || row.status == kernel::StepStatus::failed;
+  }
 };
 
 class Journal {

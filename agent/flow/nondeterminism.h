@@ -21,8 +21,12 @@ struct Replayed {
   const Journal& journal;
 };
 // recorded may be null: the journal has nothing there that fits. {"code","message","version","recorded"?,"attempted",
-// "nearest"?,"guess"?,"hint"}: guess in words, such as: renamed? "fetch" is "get" now.
+// "nearest"?,"guess"?,"hint"}: guess in words, such as: renamed? "fetch" is "get" now. Where only the request differs,
+// the message names the argument or the text, what it was and what it is, and what to write instead.
 [[nodiscard]] std::string nondeterminism(const Replayed& replayed, const Entry* recorded, const Attempted& attempted,
                                          std::string_view message);
+// V3: the same request was done at `done`, which this attempt has not asked for, and is asked for at `asked` now: what
+// of the two positions differs. "key was 17959 and is 17963: …"
+[[nodiscard]] std::string moved_request(std::string_view done, std::string_view asked);
 
 }  // namespace bide::flow

@@ -1,6 +1,7 @@
 #include "agent/kernel/audit.h"
 
 #include "agent/base/json.h"
+#include "agent/kernel/audit_chain.h"
 
 namespace bide::kernel {
 
@@ -28,6 +29,7 @@ void audit_answer(db::Tx& tx, RunId run, std::string_view name, const WaitRow* w
       "WHERE r.id = ?2")
       .bind(now, run, wait_id, name, digest, decided_by, verdict, w.text(), reason)
       .run();
+  chain_audit(tx, tx.last_insert_id());
 }
 
 }  // namespace bide::kernel

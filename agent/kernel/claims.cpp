@@ -92,8 +92,10 @@ Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs 
   const int changed =
       db::Query(tx,
                 "UPDATE runs SET status = 'running', epoch = ?5, owner = ?2, reason = NULL, workflow_version_id = ?3, "
-                "started_at = coalesce(started_at, ?4) WHERE id = ?1 AND status = 'queued' AND epoch = ?6")
-          .bind(best.run, rules.owner, best.version, now, claimed.epoch, best.epoch)
+                "started_at = coalesce(started_at, ?4), lease_until = ?7, woken_at = NULL WHERE id = ?1 AND status = "
+                "'queued' AND epoch = ?6")
+          .bind(best.run, rules.owner, best.version, now, claimed.epoch, best.epoch,
+                rules.lease ? std::optional(now + *rules.lease) : std::nullopt)
           .run();
   if (changed != 1) throw Bug("claim_next: the row changed under the writer");
   append_event(tx, now, "run.claimed", best.run, StepId(),
@@ -152,6 +154,39 @@ ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
   }
   if (full) return AtCapacity{};
   return NothingDue{};
+}
+
+ClaimOutcome claim_run(db::Tx& tx, const ClaimRules& rules, RunId run, TimeMs now) {
+  Candidate it;
+  {
+    db::Query q(
+        tx,
+        "SELECT workflow_version_id, run_at, epoch, cancel_requested_at IS NOT NULL FROM runs WHERE id = ?1 AND "
+        "status = 'queued' AND paused_at IS NULL AND run_at <= ?2");
+    if (!q.bind(run, now).next()) return NothingDue{};
+    const VersionId pinned(q.integer(0));
+    it = {run, pinned, rules.known(pinned), q.integer(3) != 0, 0, q.integer(1), q.integer(2)};
+  }
+  if (!it.version.valid()) return NothingDue{};
+  if (!it.cancelled && claim_forbidden(tx, rules, run)) return AtCapacity{};
+  if (it.pinned != it.version) append_event(tx, now, "run.moved", run, StepId());
+  return take(tx, rules, it, now);
+}
+
+bool claim_due(db::ReadTx& tx, const ClaimRules& rules, TimeMs now) {
+  if (first_cancelled(tx, rules, now)) return true;
+  const bool suspects = suspect_runs(tx);
+  for (const VersionId pinned : queued_versions(tx)) {
+    const VersionId as = rules.known(pinned);
+    if (!as.valid() || !first_due(tx, pinned, as, suspects, now)) continue;
+    if (!rules.max_running || !at_limit(tx, rules, pinned)) return true;
+  }
+  return false;
+}
+
+std::optional<TimeMs> next_run_due_after(db::ReadTx& tx, TimeMs now) {
+  db::Query q(tx, "SELECT min(run_at) FROM runs WHERE status = 'queued' AND paused_at IS NULL AND run_at > ?");
+  return q.bind(now).one().maybe_integer(0);
 }
 
 bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run) {
@@ -259,7 +294,7 @@ int mark_unknown(db::Tx& tx, const ClaimRules& rules, const std::function<bool(W
                  TimeMs now) {
   int marked = 0;
   for (const VersionId pinned : queued_versions(tx)) {
-    if (rules.known(pinned).valid()) continue;
+    if (rules.known(pinned).valid() || (rules.elsewhere && rules.elsewhere(pinned))) continue;
     db::Query w(tx, "SELECT workflow_id FROM workflow_versions WHERE id = ?");
     const bool workflow_there = known_workflow(WorkflowId(w.bind(pinned).one().integer(0)));
     const std::string_view reason = workflow_there ? "version_missing" : "workflow_missing";

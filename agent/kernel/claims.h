@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +18,9 @@ struct ClaimRules {
   std::string owner;  // "local:<process uuid>"
   std::function<VersionId(VersionId pinned)> known;
   std::function<int(WorkflowId workflow)> max_running;  // 0: no limit
+  // Versions that remote workers drive: nothing for this claimer, and not missing. Absent: none.
+  std::function<bool(VersionId pinned)> elsewhere;
+  std::optional<DurationMs> lease;  // of a remote worker; absent: the table of driven attempts is the truth [K3]
 };
 struct Claimed {
   RunId run;
@@ -32,6 +36,13 @@ using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
 
 // K1: cancelled runs first, then priority, run_at, id. A guarded UPDATE; its row count decides.
 [[nodiscard]] ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now);
+
+// The same for one run, whatever stands before it. NothingDue: it is not there for this claimer now.
+[[nodiscard]] ClaimOutcome claim_run(db::Tx& tx, const ClaimRules& rules, RunId run, TimeMs now);
+// Whether claim_next would look closer: something of a known version is due. Seeks only.
+[[nodiscard]] bool claim_due(db::ReadTx& tx, const ClaimRules& rules, TimeMs now);
+// When the next queued run becomes due that is not due yet.
+[[nodiscard]] std::optional<TimeMs> next_run_due_after(db::ReadTx& tx, TimeMs now);
 
 // How many runs of a workflow are running, for its limit.
 [[nodiscard]] int running_of(db::ReadTx& tx, WorkflowId workflow);

@@ -21,8 +21,8 @@ void delivery_event(db::Tx& tx, TimeMs now, std::string_view kind, const OutboxR
   w.member("tries", row.tries).member("status", tried.status).member("ms", tried.took);
   if (!tried.error.empty()) w.member("error", tried.error);
   // A parked notice of a parked notice would go round between two dead endpoints.
-  if (row.kind == OutboxKind::webhook && json::string_member(row.request, "type") == "delivery.parked")
-    w.member("notice", true);
+  const auto type = row.kind == OutboxKind::webhook ? json::string_member(row.request, "type") : std::nullopt;
+  if (type == "delivery.parked" || type == "bide.delivery.parked") w.member("notice", true);
   append_event(tx, now, kind, row.run, StepId(), w.end_object().text());
 }
 

@@ -23,6 +23,8 @@ struct OpenStep {
 struct Known {
   RunRow run;
   std::string version;
+  bool remote = false;  // an app drives it
+  std::optional<TimeMs> lease_until;
   std::optional<std::string> environment;  // that its manifest names
   std::optional<TimeMs> redrive_at;
   std::vector<OpenStep> open_steps;  // pending, started or in doubt
@@ -164,6 +166,16 @@ void explain_reason(Explanation& e, const Known& known, const std::string& reaso
     return say(e, reason, "The agent does not have the workflow " + what + "; the run goes on when it is back.",
                "bide workflows");
   }
+  if (reason == "secret_missing") {
+    return say(e, reason,
+               "A secret that its manifest names is not there, too short, or open to others: it belongs into secrets/ "
+               "of the agent's folder, mode 0600. It is looked for every minute; the agent's log names it.",
+               "bide log " + number(e.run));
+  }
+  if (reason == "secret_step_failed") {
+    return say(e, reason, "A step whose result is a secret failed when it was run again; it is tried every minute.",
+               "bide log " + number(e.run));
+  }
   if (reason == "environment_missing" || reason == "environment_seeding") {
     const std::string name = known.environment.value_or("");
     return say(
@@ -223,6 +235,12 @@ void explain_queued(Explanation& e, const Known& known, const ExplainFacts& fact
                "The clock stands before the time that the agent has seen: nothing is claimed until it is right.",
                "bide clock accept");
   }
+  if (known.remote) {
+    return say(e, "waits_for_app",
+               "It is due, and no worker of the app that drives " + quoted(known.run.workflow_name) +
+                   " has come for it yet (or as many of its runs are running as may).",
+               show);
+  }
   if (facts.at_capacity) {
     return say(
         e, "at_capacity",
@@ -237,7 +255,7 @@ void explain_queued(Explanation& e, const Known& known, const ExplainFacts& fact
 
 void explain_running(Explanation& e, const Known& known, const ExplainFacts& facts, TimeMs now) {
   const std::string cancel = "bide cancel " + number(e.run);
-  if (!facts.driven) {
+  if (!facts.driven && !known.remote) {
     return say(e, "not_driven", "Its attempt ended with the process that drove it; the next sweep queues it again.",
                "bide sweep");
   }
@@ -267,6 +285,13 @@ void explain_running(Explanation& e, const Known& known, const ExplainFacts& fac
     e.text += " It is not suspended meanwhile: held by pid " + std::to_string(held.pid) + " " + held.what + ".";
     return;
   }
+  if (known.remote) {
+    return say(e, "driven_by_app",
+               "It is driven by " + known.run.owner.value_or("an app").substr(known.run.owner ? 7 : 0) +
+                   ", between two " + "steps; the lease is over at " + format_time(known.lease_until.value_or(now)) +
+                   " if it is not heard of.",
+               cancel);
+  }
   say(e, "replaying", "It is driven by attempt " + std::to_string(known.run.epoch) + ", between two steps.",
       "bide log " + number(e.run));
 }
@@ -274,14 +299,16 @@ void explain_running(Explanation& e, const Known& known, const ExplainFacts& fac
 Known read_known(db::ReadTx& tx, RunRow row) {
   Known known;
   known.open_steps = open_steps_of(tx, row.id);
-  db::Query q(
-      tx,
-      "SELECT v.version, r.redrive_at, v.manifest FROM runs r JOIN workflow_versions v ON v.id = r.workflow_version_id "
-      "WHERE r.id = ?");
+  db::Query q(tx,
+              "SELECT v.version, r.redrive_at, v.manifest, v.kind = 'remote', r.lease_until FROM runs r JOIN "
+              "workflow_versions v ON v.id = r.workflow_version_id "
+              "WHERE r.id = ?");
   q.bind(row.id).one();
   known.version = q.text(0);
   known.redrive_at = q.maybe_integer(1);
   known.environment = json::string_member(q.text(2), "environment");
+  known.remote = q.integer(3) != 0;
+  known.lease_until = q.maybe_integer(4);
   known.run = std::move(row);
   return known;
 }

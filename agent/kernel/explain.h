@@ -41,9 +41,10 @@ struct WaitingOn {
 //   completed | failed | cancelled                         it has ended
 //   needs_answer | in_doubt | waits_for_signal | sleeping  an open wait (the first that a person can do something
 //   about) retry_later | scheduled                                queued for later due | at_capacity | workers_busy |
-//   clock_held | paused queued and not claimed yet version_missing | workflow_missing | previous_attempt_alive |
-//   agent_fault | …   the reason that stands on the run executing | ending | cancelling | held | replaying | not_driven
-//   running stalled                                                nothing would wake it: the sweep re-drives it [W5]
+//   clock_held | paused | waits_for_app queued and not claimed yet version_missing | workflow_missing |
+//   previous_attempt_alive | agent_fault | …   the reason that stands on the run executing | ending | cancelling | held
+//   | replaying | not_driven | driven_by_app running stalled                                                nothing
+//   would wake it: the sweep re-drives it [W5]
 struct Explanation {
   RunId run;
   RunStatus state = RunStatus::queued;

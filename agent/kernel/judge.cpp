@@ -105,6 +105,21 @@ std::optional<Problem> misfit(const WaitRow& wait, const Decision& decision) {
   return p;
 }
 
+// A scope that the workflow's newest manifest asks of whoever decides, beside approve; empty: none is lacking.
+std::string scope_lacking(db::ReadTx& tx, RunId run, const Principal& by) {
+  db::Query q(tx,
+              "SELECT manifest FROM workflow_versions WHERE workflow_id = (SELECT workflow_id FROM runs WHERE id = ?) "
+              "ORDER BY id DESC LIMIT 1");
+  q.bind(run);
+  if (!q.next()) return "";
+  const std::uint8_t needed = scopes_from(json::string_member(q.text(0), "scopes").value_or(""));
+  for (const Scope scope : {Scope::read, Scope::start, Scope::approve, Scope::work, Scope::admin}) {
+    if ((needed & static_cast<std::uint8_t>(scope)) != 0 && !by.has(scope))
+      return scopes_text(static_cast<std::uint8_t>(scope));
+  }
+  return "";
+}
+
 std::optional<Problem> not_allowed(db::ReadTx& tx, const WaitRow& wait, const Principal& by) {
   if (!by.has(Scope::approve)) {
     return problem(
@@ -112,6 +127,10 @@ std::optional<Problem> not_allowed(db::ReadTx& tx, const WaitRow& wait, const Pr
         by.name + " may not decide: the scope \"approve\" is needed, and a step cannot open its own run's gate.");
   }
   if (wait.kind != WaitKind::approval) return std::nullopt;
+  if (const std::string lacking = scope_lacking(tx, wait.run, by); !lacking.empty()) {
+    return problem("forbidden",
+                   by.name + " may not decide: the workflow's manifest asks for the scope \"" + lacking + "\" too.");
+  }
   const std::string policy = json::string_member(wait.payload, "policy").value_or("any");
   if (policy == "any") return std::nullopt;
   const auto run = read_run(tx, wait.run);

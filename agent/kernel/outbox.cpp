@@ -8,6 +8,7 @@
 #include "agent/base/planted.h"
 #include "agent/base/text.h"
 #include "agent/kernel/delivery_events.h"
+#include "agent/kernel/task_push.h"
 
 namespace bide::kernel {
 namespace {
@@ -251,6 +252,7 @@ DeliveryOutcome drop_delivery(db::Tx& tx, DeliveryId id, std::string_view by, Ti
   const auto row = read_delivery(tx, id);
   if (!row) return not_there(id);
   erase(tx, id);
+  if (row->kind == OutboxKind::task) release_pushed(tx, *row, now);
   operator_event(tx, now, "delivery.dropped", *row, by);
   return DeliveryChanged{id};
 }
@@ -277,6 +279,7 @@ int drop_lane(db::Tx& tx, std::string_view lane, int limit, std::string_view by,
   }
   for (const OutboxRow& row : rows) {
     erase(tx, row.id);
+    if (row.kind == OutboxKind::task) release_pushed(tx, row, now);
     operator_event(tx, now, "delivery.dropped", row, by);
   }
   return static_cast<int>(rows.size());

@@ -135,6 +135,8 @@ int park_endpoint(db::Tx& tx, WebhookId webhook, std::string_view why, TimeMs no
 // -- Remote workflows [O7]. The request that wakes a run's app, at the "url" of its version's manifest. False: the
 // run is not a queued one of a remote workflow with such a URL.
 bool write_wake(db::Tx& tx, RunId run, TimeMs now);
+// Runs of remote workflows that are called, due, and whose app was not told since they were queued.
+[[nodiscard]] std::vector<RunId> due_wakes(db::ReadTx& tx, int limit, TimeMs now);
 // Queued runs of remote workflows, due for 60 000, without a wake row that is not parked, and whose backoff is over.
 [[nodiscard]] std::vector<RunId> lost_wakes(db::ReadTx& tx, int limit, TimeMs now);
 // A new wake row for one of these, with W5's backoff written before it. False: it needs none any more.

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
+#include "agent/kernel/audit_chain.h"
+#include "agent/kernel/event_stream.h"
 #include "agent/kernel/events.h"
 
 namespace bide::kernel {
@@ -55,6 +57,11 @@ constexpr Leaf kLeaves[] = {
 
 std::optional<std::int64_t> oldest(db::Query&& q) { return q.one().maybe_integer(0); }
 
+// Whoever reads the stream of events and was not there yet must hear that something is missing.
+void note_largest(db::Tx& tx, db::Query& q) {
+  if (const auto largest = q.one().maybe_integer(0)) note_pruned(tx, EventId(*largest));
+}
+
 }  // namespace
 
 bool records_due(db::ReadTx& tx, const KeepRules& rules, TimeMs now) {
@@ -67,6 +74,10 @@ bool records_due(db::ReadTx& tx, const KeepRules& rules, TimeMs now) {
 
 int forget_records(db::Tx& tx, const KeepRules& rules, TimeMs now, int most) {
   int left = most;
+  note_largest(tx, db::Query(tx,
+                             "SELECT max(id) FROM (SELECT id FROM events WHERE kind >= 'control.' AND kind < "
+                             "'control/' AND at <= ?1 ORDER BY at, id LIMIT ?2)")
+                       .bind(now - limits::kKeepControlMs, left));
   left -= db::Query(tx,
                     "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE kind >= 'control.' AND kind < "
                     "'control/' AND at <= ?1 ORDER BY at, id LIMIT ?2)")
@@ -78,13 +89,14 @@ int forget_records(db::Tx& tx, const KeepRules& rules, TimeMs now, int most) {
               .bind(now - rules.commands_for, left)
               .run();
   if (rules.audit_for > 0) {
-    left -= db::Query(tx,
-                      "DELETE FROM approvals_audit WHERE id IN (SELECT id FROM (SELECT id, at FROM approvals_audit "
-                      "ORDER BY id LIMIT ?2) WHERE at <= ?1)")
-                .bind(now - rules.audit_for, left)
-                .run();
+    const std::int64_t upto = keep_chain_base(tx, now - rules.audit_for, left);
+    left -= db::Query(tx, "DELETE FROM approvals_audit WHERE id <= ?").bind(upto).run();
   }
   if (rules.runs_for > 0) {
+    note_largest(tx, db::Query(tx,
+                               "SELECT max(id) FROM (SELECT id FROM events WHERE run_id IS NULL AND at <= ?1 ORDER BY "
+                               "at, id LIMIT ?2)")
+                         .bind(now - rules.runs_for, left));
     left -= db::Query(tx,
                       "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE run_id IS NULL AND at <= ?1 ORDER "
                       "BY at, id LIMIT ?2)")
@@ -143,6 +155,7 @@ ForgetPage forgettable(db::ReadTx& tx, EndMark after, EndMark upto, DurationMs p
 
 bool mark_forgotten(db::Tx& tx, RunId run, TimeMs now) {
   if (!needed_by(tx, run).empty()) return false;
+  note_largest(tx, db::Query(tx, "SELECT max(id) FROM events WHERE run_id = ?").bind(run));
   return db::Query(tx,
                    "UPDATE runs SET deleted_at = ?2, start_key = NULL WHERE id = ?1 AND finished_at IS NOT NULL AND "
                    "deleted_at IS NULL")

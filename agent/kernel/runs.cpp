@@ -172,6 +172,7 @@ std::optional<TimeMs> next_due(db::ReadTx& tx) {
   take(db::Query(tx, "SELECT min(run_at) FROM runs WHERE status = 'queued' AND paused_at IS NULL"));
   take(db::Query(
       tx, "SELECT min(resolve_by) FROM waits WHERE status = 'pending' AND resolve_by IS NOT NULL AND kind <> 'timer'"));
+  take(db::Query(tx, "SELECT min(remind_at) FROM waits WHERE status = 'pending' AND remind_at IS NOT NULL"));
   take(db::Query(tx, "SELECT min(redrive_at) FROM runs WHERE redrive_at IS NOT NULL"));
   take(db::Query(tx, "SELECT min(lease_until) FROM steps WHERE status = 'started' AND lease_until IS NOT NULL"));
   {

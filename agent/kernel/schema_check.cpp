@@ -1,5 +1,8 @@
 #include "agent/kernel/schema_check.h"
 
+// Else it ends the process with abort() at a schema that it does not understand.
+#define VALIJSON_USE_EXCEPTIONS 1
+
 #include <nlohmann/json.hpp>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
@@ -48,6 +51,8 @@ std::string schema_fault(std::string_view text) {
 }
 
 std::vector<PointerError> schema_errors(std::string_view schema_text, std::string_view document_text) {
+  if (const std::string fault = schema_fault(schema_text); !fault.empty())
+    return {{"", "the schema itself is not understood: " + fault}};
   valijson::Schema schema;
   parse_schema(schema_text, schema);
   const auto document = nlohmann::json::parse(document_text);

@@ -90,6 +90,50 @@ std::optional<TaskClaim> claim_task(db::Tx& tx, StepId step, std::string_view wo
   return claim;
 }
 
+std::optional<StepId> due_task(db::ReadTx& tx, std::string_view names, TimeMs now) {
+  db::Query q(tx,
+              "SELECT s.id FROM steps s INDEXED BY steps_undispatched CROSS JOIN runs r WHERE r.id = s.run_id AND "
+              "s.status = 'pending' AND s.kind = 'task' AND s.not_before <= ?2 AND s.name IN (SELECT value FROM "
+              "json_each(?1)) AND r.finished_at IS NULL AND r.paused_at IS NULL AND r.cancel_requested_at IS NULL AND "
+              "r.error IS NULL ORDER BY s.not_before, s.id LIMIT 1");
+  q.bind(names, now);
+  return q.next() ? std::optional(StepId(q.integer(0))) : std::nullopt;
+}
+
+std::optional<TaskClaim> read_task(db::ReadTx& tx, StepId step, std::string_view worker, std::int64_t epoch) {
+  db::Query q(tx,
+              "SELECT run_id, name, request, executions, failures, retries, owner FROM steps WHERE id = ? AND kind = "
+              "'task'");
+  q.bind(step);
+  if (!q.next()) return std::nullopt;
+  TaskClaim claim;
+  claim.step = step;
+  claim.run = RunId(q.integer(0));
+  claim.name = q.text(1);
+  claim.request = q.maybe_text(2).value_or("null");
+  claim.worker = q.maybe_text(6).value_or("").starts_with("push:") ? q.text(6) : worker;
+  claim.epoch = epoch;
+  claim.execution = q.integer(3);
+  claim.failures = q.integer(4);
+  claim.retries = q.integer(5);
+  return claim;
+}
+
+bool extend_task(db::Tx& tx, const TaskClaim& claim, TimeMs until) {
+  return db::Query(
+             tx,
+             "UPDATE steps SET lease_until = ?4 WHERE id = ?1 AND kind = 'task' AND status = 'started' AND epoch = "
+             "?2 AND owner = ?3")
+             .bind(claim.step, claim.epoch, claim.worker, until)
+             .run() == 1;
+}
+
+bool finished_so(db::ReadTx& tx, const TaskClaim& claim, std::string_view result) {
+  db::Query q(
+      tx, "SELECT 1 FROM steps WHERE id = ? AND kind = 'task' AND status = 'completed' AND epoch = ? AND result = ?");
+  return q.bind(claim.step, claim.epoch, result).next();
+}
+
 TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& outcome, TimeMs now, Ripples* ripples) {
   const bool again = !outcome.result && outcome.retry_at;
   const StepStatus to = outcome.result ? StepStatus::completed : again ? StepStatus::pending : StepStatus::failed;

@@ -35,6 +35,17 @@ struct TaskClaim {
 [[nodiscard]] std::optional<TaskClaim> claim_task(db::Tx& tx, StepId step, std::string_view worker,
                                                   const std::function<bool(const std::string& name)>& has, TimeMs now);
 
+// The oldest that is due, of one of these functions (a JSON array of names); nullopt: none. Not a claim.
+[[nodiscard]] std::optional<StepId> due_task(db::ReadTx& tx, std::string_view names, TimeMs now);
+// A claim as its worker names it: the task, its epoch and who it is (for a pushed one the epoch is enough). nullopt:
+// there is no such task. Whether it holds still is finish_task's to say.
+[[nodiscard]] std::optional<TaskClaim> read_task(db::ReadTx& tx, StepId step, std::string_view worker,
+                                                 std::int64_t epoch);
+// False: another has it by now.
+[[nodiscard]] bool extend_task(db::Tx& tx, const TaskClaim& claim, TimeMs until);
+// The outcome of this very claim was recorded before, and it was this result [K2].
+[[nodiscard]] bool finished_so(db::ReadTx& tx, const TaskClaim& claim, std::string_view result);
+
 struct TaskOutcome {
   std::optional<std::string> result;  // JSON; absent: failed
   std::optional<std::string> usage;

@@ -1,7 +1,10 @@
 #include "agent/kernel/waits.h"
 
+#include <algorithm>
+
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/base/limits.h"
 #include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
@@ -70,14 +73,25 @@ bool judge_early(db::Tx& tx, RunId run, WaitId wait, std::string_view name, Time
 
 }  // namespace
 
+namespace {
+
+// When somebody is reminded of what only a person can settle; nullopt: it is something else.
+std::optional<TimeMs> remind_at(WaitKind kind, std::optional<TimeMs> resolve_by, TimeMs now) {
+  if (kind != WaitKind::approval && kind != WaitKind::question && kind != WaitKind::reconcile) return std::nullopt;
+  if (!resolve_by) return now + limits::kRemindAfterMs;
+  return *resolve_by - std::min<DurationMs>(limits::kRemindBeforeMs, (*resolve_by - now) / 2);
+}
+
+}  // namespace
+
 WaitId add_wait(db::Tx& tx, RunId run, StepId step, WaitKind kind, std::string_view name, std::string_view payload,
                 std::optional<TimeMs> resolve_by, TimeMs now) {
   const WaitId id(tx.next_id(db::Counter::waits));
   const std::string digest = sha256(json::canonical(payload));
   db::Query(tx,
-            "INSERT INTO waits (id, run_id, step_id, kind, name, status, payload, digest, resolve_by, created_at) "
-            "VALUES (?,?,?,?,?,'pending',?,?,?,?)")
-      .bind(id, run, step, kind, name, payload, db::Blob{digest}, resolve_by, now)
+            "INSERT INTO waits (id, run_id, step_id, kind, name, status, payload, digest, resolve_by, created_at, "
+            "remind_at) VALUES (?,?,?,?,?,'pending',?,?,?,?,?)")
+      .bind(id, run, step, kind, name, payload, db::Blob{digest}, resolve_by, now, remind_at(kind, resolve_by, now))
       .run();
   append_event(tx, now, "wait.created", run, step,
                json::Writer()
@@ -171,6 +185,41 @@ DoubtOutcome put_in_doubt(db::Tx& tx, const Fence& fence, StepId step, std::stri
   w.member("arguments_hash", to_hex(row->request_hash)).member("started_at", format_time(row->updated_at));
   w.member_raw("request", row->request).member_raw("known", known).end_object();
   return add_wait(tx, fence.run, step, WaitKind::reconcile, row->name, w.text(), std::nullopt, now);
+}
+
+bool reminder_due(db::ReadTx& tx, TimeMs now) {
+  db::Query q(tx, "SELECT 1 FROM waits WHERE status = 'pending' AND remind_at IS NOT NULL AND remind_at <= ? LIMIT 1");
+  return q.bind(now).next();
+}
+
+int remind_waits(db::Tx& tx, int limit, TimeMs now) {
+  struct Due {
+    WaitId id;
+    RunId run;
+    StepId step;
+    std::string kind;
+    std::string name;
+    std::optional<TimeMs> resolve_by;
+  };
+  std::vector<Due> due;
+  {
+    db::Query q(
+        tx,
+        "SELECT id, run_id, step_id, kind, name, resolve_by FROM waits WHERE status = 'pending' AND remind_at IS "
+        "NOT NULL AND remind_at <= ? ORDER BY remind_at, id LIMIT ?");
+    q.bind(now, limit);
+    while (q.next())
+      due.push_back(
+          {WaitId(q.integer(0)), RunId(q.integer(1)), StepId(q.integer(2)), q.text(3), q.text(4), q.maybe_integer(5)});
+  }
+  for (const Due& one : due) {
+    db::Query(tx, "UPDATE waits SET remind_at = NULL WHERE id = ?").bind(one.id).run();
+    if (one.resolve_by && *one.resolve_by <= now) continue;  // it expires in this pass
+    json::Writer w;
+    w.begin_object().member("wait", one.id.value).member("kind", one.kind).member("name", one.name);
+    append_event(tx, now, one.resolve_by ? "wait.expiring" : "wait.overdue", one.run, one.step, w.end_object().text());
+  }
+  return static_cast<int>(due.size());
 }
 
 bool expiry_due(db::ReadTx& tx, TimeMs now) {

@@ -112,6 +112,12 @@ using NamedOutcome = std::variant<WaitResolved, VoteCounted, SameDecision, Decis
 [[nodiscard]] NamedOutcome resolve_named(db::Tx& tx, RunId run, std::string_view name, const Decision& decision,
                                          std::string_view body, const Principal& by, TimeMs now);
 
+// Whether remind_waits would find one.
+[[nodiscard]] bool reminder_due(db::ReadTx& tx, TimeMs now);
+// What a person has not answered: the event wait.expiring an hour before its deadline (at half of a shorter time), or
+// wait.overdue after a day without one; once each. At most `limit`; returns how many were looked at.
+int remind_waits(db::Tx& tx, int limit, TimeMs now);
+
 // Whether expire_waits would find one.
 [[nodiscard]] bool expiry_due(db::ReadTx& tx, TimeMs now);
 // A4: pending waits (not timers) whose deadline has passed; at most `limit`, oldest deadline first.

@@ -46,7 +46,21 @@ bool write_wake(db::Tx& tx, RunId run, TimeMs now) {
       "wake_" +
       to_hex(sha256(remote->uid + ":" + std::to_string(remote->epoch) + ":" + std::to_string(now))).substr(0, 32);
   write_delivery(tx, wake, now);
+  db::Query(tx, "UPDATE runs SET woken_at = ?2 WHERE id = ?1").bind(run, now).run();
   return true;
+}
+
+std::vector<RunId> due_wakes(db::ReadTx& tx, int limit, TimeMs now) {
+  std::vector<RunId> runs;
+  db::Query q(
+      tx,
+      "SELECT r.id FROM workflow_versions v CROSS JOIN runs r INDEXED BY runs_claimable WHERE v.kind = 'remote' "
+      "AND r.workflow_version_id = v.id AND r.status = 'queued' AND r.paused_at IS NULL AND "
+      "json_extract(v.manifest, '$.url') IS NOT NULL AND r.run_at <= ?1 AND r.woken_at IS NULL ORDER BY v.id, "
+      "r.priority DESC, r.run_at, r.id LIMIT ?2");
+  q.bind(now, limit);
+  while (q.next()) runs.push_back(RunId(q.integer(0)));
+  return runs;
 }
 
 std::vector<RunId> lost_wakes(db::ReadTx& tx, int limit, TimeMs now) {

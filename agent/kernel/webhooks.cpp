@@ -14,8 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-#define BIDE_WEBHOOK_COLUMNS \
-  "id, url, filter, secrets, allow, disabled_at, disabled_why, created_by, created_at FROM webhooks "
+#define BIDE_WEBHOOK_COLUMNS                                                                                         \
+  "id, url, filter, secrets, allow, disabled_at, disabled_why, created_by, created_at, format, decision_links FROM " \
+  "webhooks "
 
 WebhookRow read_row(db::Query& q) {
   WebhookRow row;
@@ -28,6 +29,8 @@ WebhookRow read_row(db::Query& q) {
   row.disabled_why = q.maybe_text(6);
   row.created_by = q.text(7);
   row.created_at = q.integer(8);
+  row.format = q.text(9);
+  row.decision_links = q.integer(10) != 0;
   return row;
 }
 
@@ -77,8 +80,11 @@ WebhookOutcome add_webhook(db::Tx& tx, const NewWebhook& add, std::string_view b
       return problem("too_many_webhooks",
                      "An agent has at most 100 webhooks: each event is compared with all of them.");
   }
-  db::Query(tx, "INSERT INTO webhooks (url, filter, secrets, allow, created_by, created_at) VALUES (?,?,?,?,?,?)")
-      .bind(add.url, add.filter, secrets_with("[]", add.secret, now), add.allow, by, now)
+  db::Query(tx,
+            "INSERT INTO webhooks (url, filter, secrets, allow, created_by, created_at, format, decision_links) VALUES "
+            "(?,?,?,?,?,?,?,?)")
+      .bind(add.url, add.filter, secrets_with("[]", add.secret, now), add.allow, by, now, add.format,
+            add.decision_links)
       .run();
   return WebhookAdded{read_webhook(tx, WebhookId(tx.last_insert_id())).value()};
 }
@@ -86,9 +92,9 @@ WebhookOutcome add_webhook(db::Tx& tx, const NewWebhook& add, std::string_view b
 WebhookOutcome change_webhook(db::Tx& tx, WebhookId id, const WebhookChange& change, TimeMs now) {
   if (!read_webhook(tx, id)) return not_there(id);
   db::Query(tx,
-            "UPDATE webhooks SET url = coalesce(?2, url), filter = coalesce(?3, filter), allow = coalesce(?4, allow) "
-            "WHERE id = ?1")
-      .bind(id, change.url, change.filter, change.allow)
+            "UPDATE webhooks SET url = coalesce(?2, url), filter = coalesce(?3, filter), allow = coalesce(?4, allow), "
+            "format = coalesce(?5, format), decision_links = coalesce(?6, decision_links) WHERE id = ?1")
+      .bind(id, change.url, change.filter, change.allow, change.format, change.decision_links)
       .run();
   if (change.url) {
     db::Query(tx, "UPDATE outbox SET destination = ?2, lane = ?3 WHERE webhook_id = ?1")

@@ -20,6 +20,8 @@ struct WebhookRow {
   std::string filter;   // JSON: {"events":["run.failed","wait.*","needs_attention"],"workflow":…,"mission":…}
   std::string secrets;  // JSON: [{"secret","until"}]
   std::string allow;    // JSON: ["127.0.0.1:9000"]
+  std::string format;   // standard | cloudevents
+  bool decision_links = false;
   std::optional<TimeMs> disabled_at;
   std::optional<std::string> disabled_why;
   std::string created_by;
@@ -38,6 +40,8 @@ struct NewWebhook {
   std::string filter = "{}";
   std::string secret;  // "whsec_" and base64
   std::string allow = "[]";
+  std::string format = "standard";
+  bool decision_links = false;
 };
 [[nodiscard]] WebhookOutcome add_webhook(db::Tx& tx, const NewWebhook& add, std::string_view by, TimeMs now);
 struct WebhookChange {
@@ -45,6 +49,8 @@ struct WebhookChange {
   std::optional<std::string> filter;
   std::optional<std::string> allow;
   std::optional<bool> enabled;
+  std::optional<std::string> format;
+  std::optional<bool> decision_links;
 };
 // Rows that wait for the endpoint keep their URL, but for a change of it: they go to the new one.
 [[nodiscard]] WebhookOutcome change_webhook(db::Tx& tx, WebhookId id, const WebhookChange& change, TimeMs now);

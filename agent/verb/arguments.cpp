@@ -1,6 +1,7 @@
 #include "agent/verb/arguments.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "agent/base/json.h"
 #include "agent/base/text.h"
@@ -47,6 +48,23 @@ std::optional<std::int64_t> Arguments::number(std::string_view flag, std::int64_
     throw Misuse{std::string(flag) + " " + *text + " is no number from 0 to " + std::to_string(most)};
   }
   return parsed;
+}
+
+std::optional<std::int64_t> Arguments::size(std::string_view flag, std::int64_t most) const {
+  const auto text = value(flag);
+  if (!text) return std::nullopt;
+  std::string_view digits = *text;
+  if (digits.ends_with("iB")) digits.remove_suffix(2);
+  int shift = 0;
+  for (const auto& [letter, bits] : {std::pair{'K', 10}, std::pair{'M', 20}, std::pair{'G', 30}}) {
+    if (!digits.empty() && digits.back() == letter) shift = bits;
+  }
+  if (shift > 0) digits.remove_suffix(1);
+  const auto number = parse_number(digits);
+  if (!number || *number > (most >> shift) || (digits.size() + 2 == text->size() && shift == 0))
+    throw Misuse{std::string(flag) + " " + *text + " is no size up to " + std::to_string(most) +
+                 " bytes: write it as 4096, 512K, 5M or 1G"};
+  return *number << shift;
 }
 
 std::optional<std::string> Arguments::json(std::string_view flag) const {

@@ -36,6 +36,8 @@ class Arguments {
   // These throw Misuse.
   [[nodiscard]] std::optional<DurationMs> duration(std::string_view flag) const;
   [[nodiscard]] std::optional<std::int64_t> number(std::string_view flag, std::int64_t most) const;
+  // "4096", "512K", "5M", "1G", and as "5MiB": bytes.
+  [[nodiscard]] std::optional<std::int64_t> size(std::string_view flag, std::int64_t most) const;
   [[nodiscard]] std::optional<std::string> json(std::string_view flag) const;
   [[nodiscard]] std::optional<std::string> one_of(std::string_view flag, const std::vector<std::string>& allowed) const;
 

@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 
 #include "agent/base/limits.h"
 
 namespace bide::verb {
 namespace {
-
-constexpr int kKillLookMs = 5;  // between two passes over what a timeout ends
 
 struct Pipe {
   Fd read;
@@ -55,6 +54,7 @@ class Running {
   CommandResult end_by_timeout();
   void take(Fd& from, bool is_out);
   void keep_out(std::string_view text);
+  void lose_out(std::string why);
   void keep_err(std::string_view text);
   void reap();
 
@@ -64,6 +64,7 @@ class Running {
   Pipe err_;
   Spawned child_;
   bool ended_ = false;
+  std::int64_t out_bytes_ = 0;
   CommandResult result_;
 };
 
@@ -113,10 +114,25 @@ void Running::take(Fd& from, bool is_out) {
 
 void Running::keep_out(std::string_view text) {
   if (result_.out_too_large) return;  // read and dropped: the command must not block or die of it
+  out_bytes_ += static_cast<std::int64_t>(text.size());
+  if (out_bytes_ > request_.most_out) return lose_out("");
+  if (result_.spill.begun()) {
+    if (!result_.spill.write(text)) lose_out(std::strerror(errno));
+    return;
+  }
   result_.out.append(text);
   if (result_.out.size() <= limits::kDocumentBytes) return;
-  result_.out_too_large = true;
+  if (request_.spill_path.empty()) return lose_out("");
+  if (!result_.spill.begin(request_.spill_path) || !result_.spill.write(result_.out))
+    return lose_out(std::strerror(errno));
   result_.out.resize(limits::kKeptOfTooLarge);
+}
+
+void Running::lose_out(std::string why) {
+  result_.out_too_large = true;
+  result_.why_lost = std::move(why);
+  result_.spill.drop();
+  result_.out.resize(std::min(result_.out.size(), limits::kKeptOfTooLarge));
 }
 
 void Running::keep_err(std::string_view text) {
@@ -144,8 +160,9 @@ CommandResult Running::end_by_timeout() {
   const auto self = read_process(::getpid());
   const TreeScope scope{self ? self->key : ProcessKey{}, {}};
   ::kill(-child_.key.pid, SIGKILL);
-  while (!kill_pass(scope).empty() || !ended_) {
-    turn(kKillLookMs);
+  for (int wait = limits::kEndLookMs; !kill_pass(scope).empty() || !ended_;
+       wait = std::min(wait * 2, limits::kEndLookMostMs)) {
+    turn(wait);
     reap();
   }
   result_.timed_out = true;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "agent/base/clock.h"
+#include "agent/base/limits.h"
 #include "agent/base/spawn.h"
+#include "agent/verb/spill.h"
 
 namespace bide::verb {
 
@@ -17,14 +19,18 @@ struct CommandRequest {
   std::vector<std::string> environment;
   bool own_stdin = false;     // ours, handed on; else /dev/null
   DurationMs timeout_ms = 0;  // 0: none
+  std::string spill_path;     // where output over limits::kDocumentBytes goes; empty: it is too large
+  std::int64_t most_out = kOutputBytes;
 };
 
 struct CommandResult {
   std::optional<SpawnFailed> not_started;  // nothing ran
   bool timed_out = false;                  // and was ended by us
   ExitStatus exit;
-  std::string out;  // at most limits::kDocumentBytes, or limits::kKeptOfTooLarge if there was more
-  bool out_too_large = false;
+  std::string out;             // at most limits::kDocumentBytes, or limits::kKeptOfTooLarge if there was more
+  Spill spill;                 // begun: all of it is in there, not finished yet
+  bool out_too_large = false;  // or it could not be kept: `why_lost` says why
+  std::string why_lost;
   std::string err_end;  // the last limits::kKeptOfTooLarge bytes of stderr
 };
 

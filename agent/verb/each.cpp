@@ -17,6 +17,7 @@
 #include "agent/base/limits.h"
 #include "agent/base/spawn.h"
 #include "agent/base/text.h"
+#include "agent/verb/spill.h"
 #include "agent/verb/step_request.h"
 #include "agent/verb/verbs.h"
 
@@ -28,16 +29,25 @@ namespace {
 using Takes = Flag::Takes;
 
 // Those of bide step that are handed on as they are.
-constexpr std::string_view kHandedOn[] = {"--effect",     "--retries",     "--backoff",      "--timeout",
-                                          "--on-timeout", "--probe",       "--assume",       "--compensate",
-                                          "--branch",     "--no-retry-on", "--probe-absent", "--export"};
-constexpr Flag kFlags[] = {{"--key-from"},     {"-P"},
-                           {"--effect"},       {"--retries"},
-                           {"--backoff"},      {"--timeout"},
-                           {"--on-timeout"},   {"--probe"},
-                           {"--probe-absent"}, {"--assume"},
-                           {"--no-retry-on"},  {"--compensate"},
-                           {"--branch"},       {"--export", Takes::many}};
+constexpr std::string_view kHandedOn[] = {"--effect",       "--retries", "--backoff",    "--timeout",   "--on-timeout",
+                                          "--probe",        "--assume",  "--compensate", "--branch",    "--no-retry-on",
+                                          "--probe-absent", "--export",  "--secret",     "--max-output"};
+constexpr Flag kFlags[] = {{"--key-from"},
+                           {"-P"},
+                           {"--effect"},
+                           {"--retries"},
+                           {"--backoff"},
+                           {"--timeout"},
+                           {"--on-timeout"},
+                           {"--probe"},
+                           {"--probe-absent"},
+                           {"--assume"},
+                           {"--no-retry-on"},
+                           {"--compensate"},
+                           {"--branch"},
+                           {"--export", Takes::many},
+                           {"--secret", Takes::many},
+                           {"--max-output"}};
 constexpr std::int64_t kMostAtOnce = 64;
 constexpr std::size_t kPerRequest = 500;  // items of one request: some 100 KB
 constexpr int kSpawnAgainMs = 200;        // no processes left: others end
@@ -147,7 +157,8 @@ std::size_t Each::replay_from(std::size_t first) {
     const auto one = json::at_pointer(reply, "/settled/" + std::to_string(i));
     if (!one) break;
     const auto index = first + static_cast<std::size_t>(json::int_member(*one, "item").value_or(0));
-    if (index < items_.size()) outputs_[index] = plain(json::member(*one, "result").value_or("null"));
+    if (index < items_.size())
+      outputs_[index] = result_text(attempt_, json::member(*one, "result").value_or("null"), reply);
   }
   const auto looked = json::int_member(reply, "looked").value_or(0);
   return first + std::max<std::size_t>(static_cast<std::size_t>(looked), 1);

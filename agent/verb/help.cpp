@@ -37,9 +37,16 @@ If the run ends failed or cancelled:
   --compensate CMD          takes the step back, with sh, in this folder; its stdout is in the file $BIDE_RESULT. Those
                             of completed steps run last first; one must bear to be run again (BIDE_IDEMPOTENCY_KEY)
   --export NAME             a variable that CMD gets as it is now; may be given several times
+Secrets, which the manifest names (secrets = ["TOKEN"]; all are files in $BIDE_SECRETS):
+  --secret NAME             in the environment of this command alone; never in its arguments
+  --secret-result           what it prints is one: the journal does not keep it, and the command runs again in each
+                            attempt; for pure and idempotent ones
 Its stdin:
   --stdin                   read whole, part of the request
   --no-stdin                /dev/null
+Its stdout:
+  --max-output S            more than S (512K, 5M, 1G, the most and what holds without it) is a failure. What is over
+                            1 MiB lies in a file of the agent, with its hash in the journal
 
 Examples:
   bide step fetch --effect idempotent --retries 3 -- curl -fsS https://example.org/f

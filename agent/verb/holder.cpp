@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 
 #include "agent/base/json.h"
@@ -31,7 +32,6 @@ constexpr int kHearFd = 3;
 constexpr char kGo = 'g';
 constexpr int kFirstRetryMs = 20;       // the agent's restart takes some 50 ms
 constexpr int kSlowestRetryMs = 2'000;  // an agent that is away for days costs nothing, one that is back is told soon
-constexpr int kEndLookMs = 5;           // between two passes over what is being ended
 // Exit codes that another try would only repeat: not executable, not found, EX_USAGE, EX_CONFIG.
 constexpr int kNeverRetried[] = {126, 127, 64, 78};
 // Reasons for which no command could ever start, as against those that pass (no memory, no descriptors: E8).
@@ -66,6 +66,7 @@ std::string job_text(const HolderJob& job) {
   for (const auto code : job.no_retry_on) codes += std::to_string(code) + ",";
   json::Writer out;
   out.begin_object().member("file", job.file).member("timeout_ms", job.timeout_ms);
+  out.member("output_file", job.output_file).member("most_output", job.most_output);
   out.member("unknown_at_timeout", job.unknown_at_timeout).member("keeps_output", job.keeps_output);
   return out.member("no_retry_on", codes).member("backoff_ms", job.backoff_ms).end_object().take();
 }
@@ -74,6 +75,8 @@ HolderJob read_job(char** argv) {
   HolderJob job;
   const std::string text = argv[0];
   job.file = json::string_member(text, "file").value_or("");
+  job.output_file = json::string_member(text, "output_file").value_or("");
+  job.most_output = json::int_member(text, "most_output").value_or(kOutputBytes);
   job.timeout_ms = json::int_member(text, "timeout_ms").value_or(0);
   job.unknown_at_timeout = json::bool_member(text, "unknown_at_timeout").value_or(true);
   job.keeps_output = json::bool_member(text, "keeps_output").value_or(false);
@@ -85,6 +88,9 @@ HolderJob read_job(char** argv) {
   }
   for (++argv; *argv != nullptr; ++argv) job.command.emplace_back(*argv);
   for (char** entry = environ; *entry != nullptr; ++entry) job.environment.emplace_back(*entry);
+  // Now: their folder goes with the attempt, which the command may outlive.
+  const char* folder = std::getenv("BIDE_SECRETS");
+  if (folder != nullptr) job.secrets = secrets_in(folder);
   return job;
 }
 
@@ -111,33 +117,67 @@ std::string not_started(const HolderJob& job, const SpawnFailed& why) {
   return failure(job, error.end_object().text(), false, false, false);
 }
 
-std::string failed(const HolderJob& job, const CommandResult& result) {
+// What it printed, as a result. One whose JSON is too large (bytes that are no text take more there) goes into the file
+// too. False: it could not be kept.
+bool keep_output(const HolderJob& job, CommandResult& result, std::string& document) {
+  if (!result.spill.begun()) {
+    document = as_result(result.out);
+    if (document.size() <= limits::kDocumentBytes || job.output_file.empty()) return true;
+    if (!result.spill.begin(job.output_file) || !result.spill.write(result.out)) return false;
+    result.out.resize(limits::kKeptOfTooLarge);
+  }
+  if (!result.spill.finish()) return false;
+  document = result.spill.document(result.out);
+  return true;
+}
+
+std::string too_large(const HolderJob& job, CommandResult& result) {
+  result.spill.drop();
+  json::Writer error;
+  error.begin_object().member("code", "ResultTooLarge");
+  const std::string what = "stdout of " + job.command[0];
+  error.member("message", result.why_lost.empty() ? what + " is over " + std::to_string(job.most_output) +
+                                                        " bytes: write it to a file in the workspace, or --max-output"
+                                                  : what + " could not be kept: " + result.why_lost);
+  error.member_raw("stdout", as_result(std::string_view(result.out).substr(0, limits::kKeptOfTooLarge)));
+  if (!result.err_end.empty()) error.member_raw("stderr", as_result(result.err_end));
+  return failure(job, error.end_object().take(), false, false, true);
+}
+
+std::string failed(const HolderJob& job, CommandResult& result) {
   const std::string& command = job.command[0];
   json::Writer error;
   error.begin_object();
-  const auto finish = [&](std::string_view out) {
-    if (!out.empty()) error.member_raw("stdout", as_result(out));
+  const auto finish = [&] {
+    std::string document;
+    const bool printed = !result.out.empty() && job.keeps_output;
+    if (printed && keep_output(job, result, document)) error.member_raw("stdout", document);
+    if (!printed || document.empty()) result.spill.drop();
     if (!result.err_end.empty()) error.member_raw("stderr", as_result(result.err_end));
     return error.end_object().take();
   };
-  const std::string_view kept = job.keeps_output ? std::string_view(result.out) : "";
   if (result.timed_out) {
     error.member("code", "Timeout");
     error.member("message", command + " took longer than " + format_duration(job.timeout_ms) +
                                 " and was ended with all its processes");
-    return failure(job, finish(kept), true, job.unknown_at_timeout, true);
-  }
-  if (result.exit == ExitStatus{}) {  // it did what it does, and said too much [E9]
-    error.member("code", "ResultTooLarge");
-    error.member("message", "stdout of " + command + " is over 1 MiB: write it to a file in the workspace");
-    return failure(job, finish(result.out), false, false, true);
+    return failure(job, finish(), true, job.unknown_at_timeout, true);
   }
   const std::string said = last_line(result.err_end);
   error.member("code", "CommandFailed");
   error.member("message", command + " " + describe(result.exit) + (said.empty() ? "" : ": " + said));
   if (!result.exit.signalled) error.member("exit_code", result.exit.code);
   const bool useless = is_among(result.exit.code, kNeverRetried) || is_among(result.exit.code, job.no_retry_on);
-  return failure(job, finish(kept), result.exit.signalled || !useless, result.exit.signalled, true);
+  return failure(job, finish(), result.exit.signalled || !useless, result.exit.signalled, true);
+}
+
+// It did what it does, and printed what nobody may keep [D4].
+std::string tells_secret(const HolderJob& job, const std::string& name) {
+  json::Writer error;
+  error.begin_object().member("code", "SecretInResult");
+  error.member("message", "stdout of " + job.command[0] + " holds the secret " + name +
+                              ", and results are kept: print what the program needs without it, or write "
+                              "--secret-result if the step may be repeated");
+  return failure(job, error.end_object().text(), false, false, true);
 }
 
 // What is below a command that a signal ended goes on with half of an effect: it is ended too, before anybody is asked
@@ -145,8 +185,8 @@ std::string failed(const HolderJob& job, const CommandResult& result) {
 void end_all_below() {
   const auto self = read_process(::getpid());
   const TreeScope scope{self ? self->key : ProcessKey{static_cast<int>(::getpid()), 0}, {}};
-  while (!kill_pass(scope).empty()) {
-    ::poll(nullptr, 0, kEndLookMs);
+  for (int wait = limits::kEndLookMs; !kill_pass(scope).empty(); wait = std::min(wait * 2, limits::kEndLookMostMs)) {
+    ::poll(nullptr, 0, wait);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
   }
@@ -154,12 +194,33 @@ void end_all_below() {
 
 std::string run(const HolderJob& job) {
   SystemClock clock;
-  const CommandResult result = run_command(CommandRequest{job.command, job.environment, true, job.timeout_ms}, clock);
+  CommandRequest request{job.command, job.environment, true, job.timeout_ms};
+  request.spill_path = job.output_file;
+  request.most_out = job.most_output;
+  CommandResult result = run_command(request, clock);
+  result.err_end = job.secrets.scrubbed(std::move(result.err_end));
   if (result.not_started) return not_started(job, *result.not_started);
   if (result.exit.signalled) end_all_below();
-  if (result.timed_out || result.exit != ExitStatus{} || result.out_too_large) return failed(job, result);
+  if (result.timed_out || result.exit != ExitStatus{}) {
+    result.out = job.secrets.scrubbed(std::move(result.out));
+    if (result.spill.secret_in(job.secrets)) result.spill.drop();  // its beginning is kept, scrubbed
+    return failed(job, result);
+  }
+  auto told = job.secrets.find(result.out);
+  if (!told) told = result.spill.secret_in(job.secrets);
+  if (told) {
+    result.spill.drop();
+    return tells_secret(job, *told);
+  }
+  // It did what it does, and said too much [E9].
+  if (result.out_too_large) return too_large(job, result);
+  std::string document;
+  if (!keep_output(job, result, document)) {
+    result.why_lost = std::strerror(errno);
+    return too_large(job, result);
+  }
   json::Writer out;
-  out.begin_object().member_raw("result", as_result(result.out));
+  out.begin_object().member_raw("result", document);
   return out.member("left", !descendants(::getpid()).empty()).end_object().take();
 }
 

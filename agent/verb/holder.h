@@ -14,15 +14,19 @@
 #include <vector>
 
 #include "agent/base/fd.h"
+#include "agent/base/secrets.h"
 #include "agent/base/spawn.h"
 #include "agent/base/time.h"
+#include "agent/verb/spill.h"
 
 namespace bide::verb {
 
 inline constexpr const char* kHolderMode = "--holder";
 
 struct HolderJob {
-  std::string file;  // of the outcome
+  std::string file;         // of the outcome
+  std::string output_file;  // of output that is too large for the journal
+  std::int64_t most_output = kOutputBytes;
   DurationMs timeout_ms = 0;
   bool unknown_at_timeout = false;        // E5: what it had done by then nobody knows
   bool keeps_output = false;              // --try: a failed command's stdout stands in its error
@@ -31,6 +35,7 @@ struct HolderJob {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // with BIDE_AGENT and BIDE_STEP, the token of this execution
   std::optional<std::string> input;      // absent: /dev/null
+  SecretValues secrets;                  // of the attempt: what is handed in holds none [D4]
 };
 
 // The verb's side: a holder that waits for go().

@@ -37,9 +37,10 @@ constexpr Verb kVerbs[] = {{"step", verb_step, false},     {"wait", verb_wait, f
 constexpr const char* kChanging[] = {"run",    "approve", "deny",   "request-changes", "answer",
                                      "cancel", "signal",  "pause",  "resume",          "retry",
                                      "fork",   "rm",      "outbox", "webhook"};
-constexpr const char* kReading[] = {"serve",   "runs",       "show",      "journal",   "log",    "watch",  "explain",
-                                    "inbox",   "events",     "workflows", "sql",       "ui",     "doctor", "sweep",
-                                    "version", "completion", "help",      "--version", "--help", "-h"};
+constexpr const char* kReading[] = {"serve",   "runs",      "show",   "journal",   "log",     "watch",
+                                    "explain", "inbox",     "events", "workflows", "sql",     "ui",
+                                    "doctor",  "sweep",     "check",  "rehearse",  "version", "completion",
+                                    "help",    "--version", "--help", "-h"};
 
 constexpr int kUsageCode = 64;  // EX_USAGE: not tried again
 
@@ -62,10 +63,16 @@ int exec_agent(char** argv) {
 void check_operator_verb(const Attempt& attempt, const std::string& verb) {
   if (attempt.where() != Attempt::Where::attempt || is_among(verb, kReading)) return;
   if (is_among(verb, kChanging)) {
+    if (verb == "run") {
+      attempt.end_run(
+          "Usage",
+          "bide run straight in a workflow would be done again at every replay: write bide call NAME, which "
+          "waits for the other run, or put it in a step with a key of its own, as in: bide step start "
+          "--effect idempotent -- bide run NAME --key KEY");
+    }
     attempt.end_run("Usage", "bide " + verb +
-                                 " straight in a workflow would be done again at every replay: put it in a step, "
-                                 "as in: bide step " +
-                                 verb + " --effect idempotent -- bide " + verb + " …");
+                                 " is for people: no process of a run has the right to it, the command of a step "
+                                 "neither. Have somebody decide (bide wait), or send a message (bide send)");
   }
   std::vector<std::string> names;
   for (const auto& known : kVerbs) names.emplace_back(known.name);

@@ -16,9 +16,12 @@
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
 #include "agent/base/random.h"
+#include "agent/base/secrets.h"
 #include "agent/base/text.h"
 #include "agent/verb/command.h"
 #include "agent/verb/holder.h"
+#include "agent/verb/secret_step.h"
+#include "agent/verb/spill.h"
 #include "agent/verb/step_request.h"
 #include "agent/verb/verbs.h"
 
@@ -43,9 +46,12 @@ constexpr Flag kFlags[] = {
     {"--compensate"},
     {"--export", Takes::many},
     {"--branch"},
+    {"--secret", Takes::many},
+    {"--secret-result", Takes::nothing},
     {"--try", Takes::nothing},
     {"--stdin", Takes::nothing},
     {"--no-stdin", Takes::nothing},
+    {"--max-output"},
 };
 constexpr std::int64_t kMostRetries = 1'000'000;
 constexpr int kDidNotRun = 100;  // a probe's answer; 1 is what every crash of a probe returns
@@ -60,6 +66,7 @@ class Step {
  private:
   void check();
   void check_stdin();
+  static std::string secret(const std::string& name);
   std::string compensation() const;
   std::string begin() const;
   int settle(const std::string& reply) const;
@@ -92,6 +99,7 @@ void Step::check() {
   if (name_.empty() || name_[0] == '-') throw Misuse{"bide step: \"" + name_ + "\" is no name"};
   effect_ = arguments_.one_of("--effect", {"pure", "idempotent", "non_idempotent"}).value_or(effect_);
   (void)arguments_.one_of("--on-timeout", {"fail"});
+  (void)arguments_.size("--max-output", kOutputBytes);
   if (arguments_.has("--stdin") && arguments_.has("--no-stdin"))
     throw Misuse{"bide step: --stdin or --no-stdin, not both"};
   std::string list = arguments_.value("--no-retry-on").value_or("");
@@ -109,7 +117,28 @@ void Step::check() {
       throw Misuse{"bide step: --export " + variable + ": there is no such variable in the environment; write export " +
                    variable + " before it"};
   }
+  for (const auto& name : arguments_.all("--secret")) (void)secret(name);
+  if (arguments_.has("--secret-result") && effect_ == "non_idempotent") {
+    throw Misuse{
+        "bide step: --secret-result is for --effect pure or idempotent: its result is not kept, and it is run again in "
+        "each attempt"};
+  }
+  if (arguments_.has("--secret-result") && (arguments_.has("--try") || arguments_.has("--stdin"))) {
+    throw Misuse{"bide step: --secret-result takes neither --try nor --stdin"};
+  }
   check_stdin();
+}
+
+// The value of a secret of this attempt; read when the command is about to begin, so that a new value counts.
+std::string Step::secret(const std::string& name) {
+  const char* folder = std::getenv("BIDE_SECRETS");
+  const bool is_name = !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
+  const auto value = folder != nullptr && is_name ? read_secret(std::string(folder) + "/" + name) : std::nullopt;
+  if (!value) {
+    throw Misuse{"bide step: --secret " + name + ": this workflow has no such secret; write secrets = [\"" + name +
+                 "\"] into its manifest"};
+  }
+  return *value;
 }
 
 // A loop's list must not be eaten by the command in it: `while read -r f; do bide step …; done <list`.
@@ -151,7 +180,7 @@ std::string Step::begin() const {
   out.member("branch", branch_of(arguments_)).member("name", name_);
   out.member("key", arguments_.value("--key").value_or("")).member("effect", effect_);
   out.member_raw("request", step_request(arguments_.command, input_));
-  out.member("retries", arguments_.number("--retries", kMostRetries).value_or(0));
+  out.member("retries", arguments_.number("--retries", kMostRetries));  // absent: as the manifest says
   out.member("backoff_ms", arguments_.duration("--backoff"));
   out.member("timeout_ms", arguments_.duration("--timeout"));
   out.member("on_timeout", arguments_.value("--on-timeout"));
@@ -159,7 +188,7 @@ std::string Step::begin() const {
   if (const auto assumed = arguments_.json("--assume")) out.member_raw("assume", *assumed);
   if (arguments_.has("--compensate")) out.member_raw("compensate", compensation());
   out.member("caller", caller_of_environment()).member("try", arguments_.has("--try"));
-  out.member("holder", true);
+  if (!arguments_.has("--secret-result")) out.member("holder", true);
   // The same verb asks again after a lost connection: it is no second one at the same position.
   out.member("verb", SystemRandom().uid());
   return out.end_object().take();
@@ -172,6 +201,13 @@ std::string Step::operation(const std::string& reply, const char* what) const {
 int Step::run() {
   ::signal(SIGCHLD, SIG_DFL);  // a program may have ignored it: then no exit could be waited for
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (arguments_.has("--secret-result")) {
+    SecretStep step{name_, begin(), arguments_.command, [this](const auto& said) { return environment(said); }};
+    step.retries = arguments_.number("--retries", kMostRetries).value_or(0);
+    step.backoff_ms = arguments_.duration("--backoff").value_or(0);
+    step.timeout_ms = arguments_.duration("--timeout").value_or(0);
+    return run_secret_step(attempt_, step);
+  }
   std::string reply = attempt_.post("steps", begin());
   for (;;) {
     const std::string state = json::string_member(reply, "state").value_or("");
@@ -187,12 +223,12 @@ int Step::run() {
 
 int Step::settle(const std::string& reply) const {
   if (json::string_member(reply, "state") == "settled") {
-    print(plain(json::member(reply, "result").value_or("null")));
+    print_result(attempt_, json::member(reply, "result").value_or("null"), reply);
     return 0;
   }
   const std::string error = json::member(reply, "error").value_or("{}");
   if (!arguments_.has("--try")) attempt_.end_run("StepFailed", "step " + name_ + " failed: " + error);
-  if (const auto out = json::member(error, "stdout")) print(plain(*out));
+  if (const auto out = json::member(error, "stdout")) print_result(attempt_, *out, reply);
   if (json::string_member(error, "code") == "Timeout") return kTimedOut;
   const auto code = json::int_member(error, "exit_code").value_or(1);
   return code > 0 && code < 256 ? static_cast<int>(code) : 1;
@@ -201,14 +237,19 @@ int Step::settle(const std::string& reply) const {
 // The attempt's environment as the program left it, without the right to the journal, with the effect's key.
 std::vector<std::string> Step::environment(const std::string& reply) const {
   std::vector<std::string> out;
+  const auto& secrets = arguments_.all("--secret");
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    if (variable.starts_with("BIDE_ATTEMPT=") || variable.starts_with("BIDE_STEP=") ||
+    const bool replaced = std::any_of(secrets.begin(), secrets.end(), [&](const std::string& name) {
+      return variable.starts_with(name) && variable.substr(name.size()).starts_with('=');
+    });
+    if (replaced || variable.starts_with("BIDE_ATTEMPT=") || variable.starts_with("BIDE_STEP=") ||
         variable.starts_with("BIDE_IDEMPOTENCY_KEY=")) {
       continue;
     }
     out.emplace_back(variable);
   }
+  for (const auto& name : secrets) out.push_back(name + "=" + secret(name));
   out.push_back("BIDE_STEP=bst_" + attempt_.run() + "_" + attempt_.epoch() + "_" +
                 std::to_string(json::int_member(reply, "step").value_or(0)) + "_" +
                 json::string_member(reply, "nonce").value_or(""));
@@ -220,6 +261,8 @@ std::vector<std::string> Step::environment(const std::string& reply) const {
 std::string Step::execute(const std::string& reply) const {
   HolderJob job;
   job.file = json::string_member(reply, "outcome_file").value_or("");
+  job.output_file = json::string_member(reply, "output_file").value_or("");
+  job.most_output = arguments_.size("--max-output", kOutputBytes).value_or(kOutputBytes);
   job.timeout_ms = arguments_.duration("--timeout").value_or(0);
   job.unknown_at_timeout = effect_ == "non_idempotent" && !arguments_.has("--on-timeout");
   job.keeps_output = arguments_.has("--try");

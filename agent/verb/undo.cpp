@@ -16,6 +16,7 @@
 #include "agent/base/text.h"
 #include "agent/verb/attempt.h"
 #include "agent/verb/holder.h"
+#include "agent/verb/spill.h"
 
 extern char** environ;
 
@@ -94,7 +95,8 @@ std::string Undo::no_holder(const std::string& reply, const std::string& why) co
 
 // Under a holder, like the command of any step: the end of the agent does not cut it off in the middle [E6, K7].
 std::string Undo::execute(const std::string& reply, const std::string& compensate, const std::string& result) const {
-  const std::string file = write_result(step_of(reply), plain(result));
+  const std::string spilled = spilled_file(result, reply);
+  const std::string file = spilled.empty() ? write_result(step_of(reply), plain(result)) : spilled;
   if (file.empty()) return no_holder(reply, std::string("BIDE_RESULT cannot be written: ") + std::strerror(errno));
   HolderJob job;
   job.file = json::string_member(reply, "outcome_file").value_or("");

@@ -47,6 +47,7 @@ std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, c
   const auto found = find_workflow_(request.workflow);
   if (const auto* refusal = std::get_if<Problem>(&found)) return *refusal;
   const auto& startable = std::get<Startable>(found);
+  if (const auto refusal = flow::input_refused(request.workflow, startable, request.input)) return *refusal;
   kernel::StartRun start;
   start.workflow = startable.workflow;
   start.version = startable.version;

@@ -84,6 +84,10 @@ class Commands {
   // X5. paused: false resumes.
   [[nodiscard]] std::variant<Answer, Problem> pause(RunId run, bool paused, const kernel::Principal& by,
                                                     const Once& once, const Render<kernel::PauseOutcome>& render);
+  // The version that a start of this workflow would pin now; what is new of it is stored.
+  [[nodiscard]] std::variant<Startable, Problem> find_workflow(const std::string& name) const {
+    return find_workflow_(name);
+  }
   // W9: a run that is over is gone from here on; what is left of it goes in the background.
   [[nodiscard]] std::variant<Answer, Problem> delete_run(RunId run, const kernel::Principal& by, const Once& once,
                                                          const Render<kernel::DeleteOutcome>& render);

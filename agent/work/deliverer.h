@@ -52,6 +52,10 @@ class Deliverer {
   // Rung when a row became due that the sweep does not know of; Sweep::recheck. Before start().
   void set_due_bell(std::function<void()> bell) { due_bell_ = std::move(bell); }
 
+  // Called in the transaction that records a delivery with 2xx: RemoteTasks::answered. Before start().
+  using TaskAnswered = std::function<void(db::Tx&, DeliveryId, int status, const std::string& body)>;
+  void set_task_answered(TaskAnswered answered) { task_answered_ = std::move(answered); }
+
   // False: nothing to do.
   bool run_one();
   void start();
@@ -88,6 +92,7 @@ class Deliverer {
     Answered answer;
     WebhookId webhook;
     std::int64_t together = 0;
+    bool task = false;  // its answer is what came of it
   };
 
   bool place_fresh();
@@ -110,6 +115,7 @@ class Deliverer {
   FreshRows& fresh_;
   const DelivererOptions options_;
   std::function<void()> due_bell_;
+  TaskAnswered task_answered_;
 
   std::atomic<std::int64_t> parked_{0};
   std::atomic<bool> closing_{false};

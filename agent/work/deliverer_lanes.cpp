@@ -5,6 +5,7 @@
 #include "agent/base/json.h"
 #include "agent/base/log.h"
 #include "agent/base/planted.h"
+#include "agent/kernel/task_push.h"
 #include "agent/kernel/webhooks.h"
 #include "agent/work/deliverer.h"
 #include "agent/work/retry_after.h"
@@ -98,6 +99,7 @@ std::optional<Deliverer::Outcome> Deliverer::try_row(const std::string& lane, co
   auto sent = send(*row);
   Outcome outcome{item, {item.id, 0, 0, ""}, std::move(sent), row->webhook, 0};
   crash_point("outbox.sent_before_record");
+  outcome.task = row->kind == kernel::OutboxKind::task;
   const Answered& answer = outcome.answer;
   if (answer.kind == Answered::Kind::interrupted) return let_go();
   outcome.tried.took = store_.system_clock().boot_ms() - began;
@@ -140,6 +142,7 @@ void Deliverer::record(const std::string& lane, std::vector<Outcome>& outcomes) 
           lines.clear();
           for (const Outcome& one : outcomes) {
             if (one.tried.error.empty()) {
+              if (one.task && task_answered_) task_answered_(tx, one.item.id, one.answer.status, one.answer.body);
               kernel::record_delivered(tx, one.tried, tx.now());
               continue;
             }
@@ -215,14 +218,18 @@ Answered Deliverer::send(const kernel::OutboxRow& row) {
   envelope.body = row.request;
   envelope.allow = options_.allow;
   envelope.deadline = limits::kDeliveryMs;
-  envelope.headers = {{"Content-Type", "application/json"}, {"User-Agent", options_.user_agent}};
+  envelope.headers = {{"User-Agent", options_.user_agent}};
+  // What the body is was decided when it was written: the endpoint may be another one's by now.
+  const bool cloud_event = row.kind == kernel::OutboxKind::webhook && json::member(row.request, "specversion");
+  envelope.headers.emplace_back("Content-Type", cloud_event ? "application/cloudevents+json" : "application/json");
   if (row.kind == kernel::OutboxKind::webhook) {
     const auto endpoint = store_.read([&](db::ReadTx& tx) { return kernel::read_webhook(tx, row.webhook); });
     if (!endpoint || endpoint->disabled_at) return never("the endpoint is switched off");
     if (auto refused = address_to(*endpoint, row, store_.now(), envelope)) return never(std::move(*refused));
   } else {
-    envelope.headers.emplace_back(
-        "Idempotency-Key", BIDE_PLANTED(key_per_delivery) ? row.idem_key + std::to_string(row.tries) : row.idem_key);
+    const bool task = row.kind == kernel::OutboxKind::task;
+    const std::string key = BIDE_PLANTED(key_per_delivery) ? row.idem_key + std::to_string(row.tries) : row.idem_key;
+    envelope.headers.emplace_back("Idempotency-Key", task ? std::string(kernel::step_key_of(row)) : key);
   }
   try {
     return transport_.send(envelope);

@@ -188,11 +188,16 @@ Answered HttpTransport::Impl::ask(Exchange& exchange, const Url& url, const Enve
     answer.retry_after = head.get_header_value("Retry-After");
     return true;
   };
-  request.content_receiver = [](const char*, std::size_t, std::uint64_t, std::uint64_t) { return true; };
+  std::string body;  // the stream has a cap
+  request.content_receiver = [&body](const char* bytes, std::size_t size, std::uint64_t, std::uint64_t) {
+    body.append(bytes, size);
+    return true;
+  };
   httplib::Response response;
   httplib::Error error = httplib::Error::Success;
   const bool whole = client.send(request, response, error);
   if (whole) answer.retry_after = response.get_header_value("Retry-After");
+  if (whole) answer.body = std::move(body);
   if (whole) answer.status = response.status;  // the handler is not asked where no body comes (204)
   if (whole || (client.too_large() && answer.status != 0)) return answer;  // only the head counts
   if (client.too_large()) return failed("the head of the answer is too large");

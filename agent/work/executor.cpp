@@ -66,6 +66,11 @@ kernel::ClaimRules Executor::rules() const {
   kernel::ClaimRules rules;
   rules.owner = options_.owner;
   rules.known = [this](VersionId pinned) { return known(pinned); };
+  rules.elsewhere = [this](VersionId pinned) {
+    Lock lock(mutex_);
+    const auto it = versions_.find(pinned);
+    return it != versions_.end() && it->second && it->second->kind == kernel::WorkflowKind::remote;
+  };
   rules.max_running = [this](WorkflowId workflow) {
     for (const auto& [version, native] : native_) {
       if (native.workflow_id == workflow && native.workflow->max_running > 0) return native.workflow->max_running;
@@ -152,8 +157,11 @@ void Executor::dispatch(std::stop_token stop) {
       const TimeMs now = store_.now();
       if (due && *due <= now) {
         if (due_bell_) due_bell_();
+        if (elsewhere_.due && !store_.clock().held()) elsewhere_.due();
         if (free > 0 && !store_.clock().held() && claim(std::min(free, limits::kClaimsAtOnce)) > 0) continue;
-        longest = limits::kDueAgainMs;
+        // What is due and stays (nobody to do it) must not hide what becomes due meanwhile.
+        const auto later = store_.read([&](db::ReadTx& tx) { return kernel::next_run_due_after(tx, now); });
+        longest = later ? std::min<DurationMs>(limits::kDueAgainMs, *later - now) : limits::kDueAgainMs;
       } else if (due) {
         longest = *due - now;
       }
@@ -321,11 +329,13 @@ void Executor::ring(RunId run) {
   {
     Lock lock(mutex_);
     const auto it = driven_.find(run);
-    if (it == driven_.end()) return;
-    it->second.rung = true;
-    driven = it->second.attempt;
+    if (it != driven_.end()) {
+      it->second.rung = true;
+      driven = it->second.attempt;
+    }
   }
   if (driven) driven->ring();
+  if (!driven && elsewhere_.ring) elsewhere_.ring(run);
 }
 
 bool Executor::drives(RunId run) const {
@@ -355,6 +365,7 @@ std::string Executor::held_by(RunId run) const {
 
 void Executor::told(RunId run) {
   const BootMs now = store_.system_clock().boot_ms();
+  if (elsewhere_.told) elsewhere_.told(run);
   Lock lock(mutex_);
   const auto it = driven_.find(run);
   if (it == driven_.end() || it->second.told_at) return;

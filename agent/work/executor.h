@@ -70,6 +70,17 @@ class Executor {
   // Called when an attempt has something that may be overdue at a time: the sweep's bell. Before start().
   void set_overdue_bell(std::function<void(BootMs)> bell);
 
+  // Whoever drives runs that this table does not hold (remote workers) hears of their bells, and of queued runs that
+  // are due. Before start().
+  struct Elsewhere {
+    std::function<void(RunId)> ring;
+    std::function<void(RunId)> told;
+    std::function<void()> due;  // called by the dispatcher; may write
+  };
+  void set_elsewhere(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
+  // What every attempt of this agent has in its options beside those of its own kind.
+  [[nodiscard]] flow::AttemptOptions attempt_options(flow::AttemptOptions options);
+
   [[nodiscard]] bool drives(RunId run) const;
   // The driven attempt of this epoch, or null.
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run, std::int64_t epoch) const;
@@ -117,7 +128,6 @@ class Executor {
   void compensate(const kernel::Fence& fence, const kernel::VersionRow& program);
   // The attempt that undoes, in the place of the one that has ended; null: fenced off meanwhile.
   [[nodiscard]] std::shared_ptr<flow::Attempt> undo_attempt(const kernel::Fence& fence, flow::AttemptOptions options);
-  [[nodiscard]] flow::AttemptOptions attempt_options(flow::AttemptOptions options);
   [[nodiscard]] VersionId known(VersionId pinned) const;
   void hand_back_after_fault(flow::Attempt& attempt, const std::string& what);
 
@@ -127,6 +137,7 @@ class Executor {
   const ExecutorOptions options_;
   Driver* program_driver_ = nullptr;
   std::function<void()> due_bell_;
+  Elsewhere elsewhere_;
   flow::FindWorkflow find_workflow_;
   std::function<void(StepId)> task_bell_;
   std::function<void(BootMs)> overdue_bell_;

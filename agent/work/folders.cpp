@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "agent/base/fd.h"
+#include "agent/base/limits.h"
 
 namespace bide::work {
 namespace {
@@ -38,11 +39,29 @@ Dir open_folder(int parent, const char* name, const std::string& path, bool ours
   return Dir(dir);
 }
 
-bool empty_folder(Dir& dir, const std::string& path, int& entries);
+// Removing one tree. Folders of more than limits::kDeepestFolder levels are not opened in one another: the one below
+// is moved to the top, and its turn comes there. Else a tree that is deep enough costs all descriptors, or the stack.
+class Removal {
+ public:
+  Removal(const std::string& path, int& entries) : path_(path), entries_(entries) {}
+  // True: nothing is left.
+  bool run() { return remove_entry(AT_FDCWD, path_.c_str(), path_, 0); }
 
-bool remove_entry(int parent, const char* name, const std::string& path, int& entries) {
+ private:
+  bool remove_entry(int parent, const char* name, const std::string& path, int depth);
+  bool remove_folder(int parent, const char* name, const std::string& path, int depth);
+  bool empty_folder(Dir& dir, const std::string& path, int depth);
+  void move_to_top(int parent, const char* name, const std::string& path);
+
+  const std::string& path_;
+  int& entries_;
+  int top_ = -1;
+  int moved_ = 0;
+};
+
+bool Removal::remove_entry(int parent, const char* name, const std::string& path, int depth) {
   if (::unlinkat(parent, name, 0) == 0) {
-    --entries;
+    --entries_;
     return true;
   }
   if (errno == ENOENT) return true;
@@ -53,23 +72,46 @@ bool remove_entry(int parent, const char* name, const std::string& path, int& en
     errno = EACCES;
     fail("cannot remove", path);
   }
+  return remove_folder(parent, name, path, depth);
+}
+
+bool Removal::remove_folder(int parent, const char* name, const std::string& path, int depth) {
+  if (depth == limits::kDeepestFolder) {
+    move_to_top(parent, name, path);
+    return true;
+  }
   Dir dir = open_folder(parent, name, path, true);
-  if (!empty_folder(dir, path, entries)) return false;
-  dir.reset();
-  if (::unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT) fail("cannot remove", path);
-  --entries;
+  if (depth == 0) top_ = ::dirfd(dir.get());
+  for (;;) {
+    if (!empty_folder(dir, path, depth)) return false;
+    if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) break;
+    if (errno != ENOTEMPTY && errno != EEXIST) fail("cannot remove", path);
+    if (depth > 0 || moved_ == 0) fail("cannot remove", path);
+    moved_ = 0;
+    ::rewinddir(dir.get());
+  }
+  --entries_;
   return true;
 }
 
-bool empty_folder(Dir& dir, const std::string& path, int& entries) {
+void Removal::move_to_top(int parent, const char* name, const std::string& path) {
+  (void)::fchmodat(parent, name, 0700, 0);  // its entry .. is written anew
+  for (;;) {
+    const std::string there = ".deep-" + std::to_string(++moved_);
+    if (::renameat(parent, name, top_, there.c_str()) == 0) return;
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) fail("cannot remove", path);
+  }
+}
+
+bool Removal::empty_folder(Dir& dir, const std::string& path, int depth) {
   const int fd = ::dirfd(dir.get());
   struct stat info = {};
   if (::fstat(fd, &info) == 0 && (info.st_mode & 0300) != 0300) (void)::fchmod(fd, 0700);
   while (const dirent* entry = ::readdir(dir.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    if (entries <= 0) return false;
-    if (!remove_entry(fd, name.c_str(), path + "/" + name, entries)) return false;
+    if (entries_ <= 0) return false;
+    if (!remove_entry(fd, name.c_str(), path + "/" + name, depth + 1)) return false;
   }
   return true;
 }
@@ -109,7 +151,9 @@ void copy_link(int from, int to, const char* name, const std::string& path) {
   if (::symlinkat(target, to, name) != 0) fail("cannot make the copy of", path);
 }
 
-bool copy_entries(Dir& from, int to, const std::string& path, const std::function<bool()>& goes_on) {
+bool copy_entries(Dir& from, int to, const std::string& path, const std::function<bool()>& goes_on, int depth) {
+  if (depth > limits::kDeepestFolder)
+    throw FolderFault(path + " is deeper than " + std::to_string(limits::kDeepestFolder) + " folders");
   const int source = ::dirfd(from.get());
   while (const dirent* entry = ::readdir(from.get())) {
     const std::string name = entry->d_name;
@@ -127,7 +171,7 @@ bool copy_entries(Dir& from, int to, const std::string& path, const std::functio
       const Fd inner(::openat(to, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       Dir dir = open_folder(source, name.c_str(), at, false);
       if (!inner.valid()) fail("cannot open the copy of", at);
-      if (!copy_entries(dir, inner.get(), at, goes_on)) return false;
+      if (!copy_entries(dir, inner.get(), at, goes_on, depth + 1)) return false;
       if (::fchmod(inner.get(), info.st_mode & 07777) != 0) fail("cannot finish the copy of", at);
     } else {
       throw FolderFault(at + " is no file, folder or link");
@@ -146,14 +190,14 @@ bool copy_folder(const std::string& from, const std::string& to, const std::func
   if (::mkdir(to.c_str(), 0700) != 0) fail("cannot make", to);
   const Fd place(::open(to.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!place.valid()) fail("cannot open", to);
-  if (!copy_entries(dir, place.get(), from, goes_on)) return false;
+  if (!copy_entries(dir, place.get(), from, goes_on, 0)) return false;
   if (::syncfs(place.get()) != 0) fail("cannot finish", to);
   return true;
 }
 
 bool remove_some(const std::string& path, int& entries) {
   if (entries <= 0) return false;
-  return remove_entry(AT_FDCWD, path.c_str(), path, entries);
+  return Removal(path, entries).run();
 }
 
 }  // namespace bide::work

@@ -19,7 +19,8 @@ bool remove_some(const std::string& path, int& entries);
 
 // Copies a folder to a place that is not there yet: folders, files and links as they are, with mode and time of change,
 // and on the disk when it returns. `goes_on` is asked before each entry. False: it said no, and a part is there.
-// FolderFault also for what is none of the three (sockets, devices).
+// FolderFault also for what is none of the three (sockets, devices), and for what is deeper than
+// limits::kDeepestFolder.
 bool copy_folder(const std::string& from, const std::string& to, const std::function<bool()>& goes_on);
 
 }  // namespace bide::work

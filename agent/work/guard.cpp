@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "agent/base/descriptors.h"
 #include "agent/base/guard_protocol.h"
 #include "agent/base/text.h"
 
@@ -66,6 +67,7 @@ std::variant<std::unique_ptr<GuardedProcess>, SpawnFailed> GuardedProcess::start
   spawn.descriptors = {{tell.theirs.get(), protocol::kHearFd}, {report.theirs.get(), protocol::kReportFd}};
   auto outcome = spawner.spawn(spawn);
   if (auto* failure = std::get_if<SpawnFailed>(&outcome)) return std::move(*failure);
+  restore_descriptor_limit(std::get<Spawned>(outcome).key.pid);  // it waits for go(), and the program inherits it
   ::fcntl(report.ours.get(), F_SETFL, O_NONBLOCK);
   return std::unique_ptr<GuardedProcess>(new GuardedProcess(std::move(std::get<Spawned>(outcome)),
                                                             mark_of(request.environment), std::move(tell.ours),

@@ -8,8 +8,7 @@
 namespace bide::work {
 namespace {
 
-constexpr int kEndLookMs = 10;  // between two passes over what is being ended
-constexpr int kEndLooks = 500;  // then it is not ours to kill: the sweep goes on looking [W7]
+constexpr int kEndLooks = 30;  // some 5 s; then it is not ours to kill: the sweep goes on looking [W7]
 
 }  // namespace
 
@@ -38,7 +37,7 @@ bool HolderWatch::look() {
 bool HolderWatch::lives(const flow::Attempt::OpenCall& call) {
   if (!call.executing) return false;
   if (call.holder.pid != 0) return is_alive(call.holder);
-  return call.pid == 0 || read_process(call.pid).has_value();
+  return call.verb.pid == 0 || is_alive(call.verb);
 }
 
 int HolderWatch::alive() const {
@@ -60,10 +59,11 @@ bool HolderWatch::without_holder() const {
 
 void HolderWatch::terminate() {
   for (const auto& call : attempt_.open_calls()) {
-    const int root = call.holder.pid != 0 ? call.holder.pid : call.pid;
-    if (!call.executing || call.undoes || root == 0) continue;
+    const ProcessKey& root = call.holder.pid != 0 ? call.holder : call.verb;
+    // Of a later process of that number the children are not ours.
+    if (!call.executing || call.undoes || root.pid == 0 || !is_alive(root)) continue;
     attempt_.will_signal(call.step);
-    for (const ProcessInfo& process : descendants(root)) signal_process(process.key, SIGTERM);
+    for (const ProcessInfo& process : descendants(root.pid)) signal_process(process.key, SIGTERM);
   }
 }
 
@@ -71,7 +71,10 @@ void HolderWatch::end() {
   for (const auto& call : attempt_.open_calls()) {
     if (!call.executing || call.undoes || call.holder.pid == 0) continue;
     const Holder holder = holder_of(call);
-    for (int look = 0; !holders_.end(holder) && look < kEndLooks; ++look) ::poll(nullptr, 0, kEndLookMs);
+    int wait = limits::kEndLookMs;
+    for (int look = 0; !holders_.end(holder) && look < kEndLooks;
+         ++look, wait = std::min(wait * 2, limits::kEndLookMostMs))
+      ::poll(nullptr, 0, wait);
   }
 }
 

@@ -48,7 +48,8 @@ void Holders::make_directory() const { fs::create_directories(directory_); }
 void Holders::tidy() {
   std::error_code error;
   for (fs::directory_iterator it(directory_, error), end; !error && it != end; it.increment(error)) {
-    const std::string nonce = it->path().filename();
+    std::string nonce = it->path().filename();
+    if (nonce.starts_with('.')) nonce.erase(0, 1);  // a holder that lives is writing it just now
     const bool known = store_.read([&](db::ReadTx& tx) { return kernel::holder_lives(tx, nonce); });
     std::error_code ignored;
     if (!known) fs::remove(it->path(), ignored);

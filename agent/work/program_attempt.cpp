@@ -14,7 +14,8 @@ namespace {
 
 constexpr DurationMs kLookMs = 250;  // how often a tree that does not wait as a whole is looked at (guess)
 constexpr DurationMs kCannotLookMs = 1'000;
-constexpr DurationMs kLostVerbMs = 500;  // a verb that vanished while its program ends is no lost verb (guess)
+constexpr DurationMs kRegularMs = 1'000;  // a log that a loop fills grows by a gigabyte in that time, at most
+constexpr DurationMs kLostVerbMs = 500;   // a verb that vanished while its program ends is no lost verb (guess)
 
 }  // namespace
 
@@ -44,7 +45,7 @@ ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Ho
 std::set<int> ProgramAttempt::waiting_pids() const {
   std::set<int> pids;
   for (const auto& call : attempt_.open_calls()) {
-    if (call.waiting && call.pid > 0) pids.insert(call.pid);
+    if (call.waiting && call.verb.pid > 0) pids.insert(call.verb.pid);
   }
   return pids;
 }
@@ -95,7 +96,7 @@ bool ProgramAttempt::program_ended() {
   if (!unfinished_) {
     const auto calls =
         attempt_.open_calls();  // a step that goes on by itself, and that nobody has asked for, is no verb
-    unfinished_ = std::any_of(calls.begin(), calls.end(), [](const auto& c) { return !c.adopted || c.pid != 0; });
+    unfinished_ = std::any_of(calls.begin(), calls.end(), [](const auto& c) { return !c.adopted || c.verb.pid != 0; });
   }
   if (steps_.alive() > 0) {
     next_look_ = kLookMs;
@@ -134,7 +135,7 @@ void ProgramAttempt::look_for_lost_verbs() {
   bool lost = attempt_.vanished() > 0;
   for (const auto& call : attempt_.open_calls()) {
     if (call.executing) next_look_ = kLookMs;
-    if (call.executing && call.pid > 0 && !read_process(call.pid)) lost = true;
+    if (call.executing && call.verb.pid > 0 && !is_alive(call.verb)) lost = true;
   }
   if (!lost) return;
   next_look_ = 50;
@@ -143,39 +144,57 @@ void ProgramAttempt::look_for_lost_verbs() {
   (void)attempt_.end_if_verb_killed();
 }
 
+// What works beside waiting verbs is ended with the rest, once it had as long as the manifest gives it.
+bool ProgramAttempt::busy_for_too_long() {
+  if (!busy_since_) busy_since_ = clock_.boot_ms();
+  return graces_.busy > 0 && clock_.boot_ms() - *busy_since_ >= graces_.busy;
+}
+
 void ProgramAttempt::look_for_suspension() {
   const std::set<int> waiting = waiting_pids();
   for (const auto& call : attempt_.open_calls()) {
     if (call.executing || !call.waiting) {
+      busy_since_.reset();
       held_by_("");
       // A step executes, an inline sleep is under way, or a verb is about to be answered: its end may ring nobody.
       if (next_look_ < 0) next_look_ = kLookMs;
       return;
     }
   }
-  if (waiting.empty()) return;
+  if (waiting.empty()) {
+    busy_since_.reset();
+    return;
+  }
   switch (watch_.look(waiting, clock_.boot_ms())) {
     case ProcessWatch::Verdict::empty: next_look_ = kLookMs; return;
     case ProcessWatch::Verdict::held:
       held_by_(watch_.held_by());
       next_look_ = kLookMs;
+      if (busy_for_too_long()) {
+        log::info("program.suspended_busy", {{"run", attempt_.run().id.value}, {"by", watch_.held_by()}});
+        (void)attempt_.try_suspend();
+      }
       return;
     case ProcessWatch::Verdict::lingering:
+      busy_since_.reset();
       held_by_("");
       next_look_ = std::max<DurationMs>(1, watch_.ready_at() - clock_.boot_ms());
       return;
     case ProcessWatch::Verdict::ready: break;
   }
+  next_look_ = kLookMs;
+  if (attempt_.rehearsal_goes_on()) return;
   if (watch_.stop_and_look([this] { return waiting_pids(); })) {
     if (!attempt_.try_suspend()) watch_.thaw();
   }
-  next_look_ = kLookMs;
 }
 
 void ProgramAttempt::wait() {
   pollfd fds[] = {{guard_.report_fd(), POLLIN, 0}, {bell_.fd(), POLLIN, 0}};
-  ::poll(fds, 2, static_cast<int>(next_look_));
+  const DurationMs longest = next_look_ < 0 ? kRegularMs : std::min(next_look_, kRegularMs);
+  ::poll(fds, 2, static_cast<int>(longest));
   if (fds[1].revents != 0) bell_.clear();
+  if (regular_) regular_();
 }
 
 // But for the holders of steps that execute [K7].
@@ -198,7 +217,8 @@ void ProgramAttempt::end_tree() {
       return false;
     }
   };
-  while (!none_left()) ::poll(nullptr, 0, 10);
+  for (int wait = limits::kEndLookMs; !none_left(); wait = std::min(wait * 2, limits::kEndLookMostMs))
+    ::poll(nullptr, 0, wait);
 }
 
 }  // namespace bide::work

@@ -30,6 +30,7 @@ class ProgramAttempt {
   struct Graces {
     DurationMs cancel = limits::kCancelGraceMs;
     DurationMs shutdown = limits::kProgramShutdownMs;
+    DurationMs busy = 0;  // the manifest's suspend_after_busy; 0: what works on holds the attempt for ever
   };
   ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Holders& holders, Clock& clock, EventBell& bell,
                  Graces graces, std::function<void(const std::string&)> held_by);
@@ -37,6 +38,8 @@ class ProgramAttempt {
   // Watches until the tree is to end (the program ended, suspension, cancel, shutdown, an end that was written), then
   // ends it and returns when nothing of it is left.
   void run();
+  // Called now and then while it is watched: for what grows by itself.
+  void set_regular(std::function<void()> regular) { regular_ = std::move(regular); }
   [[nodiscard]] const std::optional<ExitStatus>& exit() const { return exit_; }
   // A holder of its own died without a word: as if the attempt had crashed.
   [[nodiscard]] bool crashed() const { return crashed_; }
@@ -51,6 +54,7 @@ class ProgramAttempt {
   [[nodiscard]] bool closing_down(flow::Closing why);
   [[nodiscard]] bool cancelled();
   void look_for_suspension();
+  [[nodiscard]] bool busy_for_too_long();
   void look_for_lost_verbs();
   void wait();
   void end_tree();
@@ -62,10 +66,12 @@ class ProgramAttempt {
   EventBell& bell_;
   const Graces graces_;
   const std::function<void(const std::string&)> held_by_;
+  std::function<void()> regular_;
   ProcessWatch watch_;
   HolderWatch steps_;
   std::optional<ExitStatus> exit_;
   std::optional<bool> unfinished_;
+  std::optional<BootMs> busy_since_;  // every verb waits, and something else works on
   std::optional<BootMs> told_at_;     // cancel or shutdown: graces run from here
   std::optional<BootMs> lost_since_;  // a verb vanished
   bool term_sent_ = false;

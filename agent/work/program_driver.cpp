@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,7 +13,11 @@
 #include "agent/base/json.h"
 #include "agent/base/log.h"
 #include "agent/flow/attempt_impl.h"
+#include "agent/flow/rehearsal.h"
 #include "agent/kernel/claims.h"
+#include "agent/work/log_cut.h"
+#include "agent/work/log_marks.h"
+#include "agent/work/manifest.h"
 #include "agent/work/program_attempt.h"
 
 namespace bide::work {
@@ -55,27 +60,70 @@ class ProgramDriver::Running {
   std::string workspace;
   std::string log_path;
   std::int64_t log_from = 0;
+  std::string marks_path;
+  std::atomic<bool> fresh = false;  // it did something new
   EventBell bell;
   std::unique_ptr<GuardedProcess> guard;
   ProcessId row;
+  DurationMs suspend_after_busy = 0;
   std::optional<ExitStatus> exit;
   bool unfinished = false;
+  std::string secrets;                      // folder of this attempt's; empty: none
   std::optional<Environments::Use> shared;  // of its environment, as long as this attempt lasts
   bool crashed = false;
+};
+
+// From before its folder of secrets is made until the drive is over: the sweep leaves that alone.
+class ProgramDriver::Preparing {
+ public:
+  Preparing(ProgramDriver& driver, RunId run) : driver_(driver), run_(run) {
+    Lock lock(driver_.mutex_);
+    driver_.preparing_.insert(run_);
+  }
+  ~Preparing() {
+    Lock lock(driver_.mutex_);
+    driver_.preparing_.erase(run_);
+  }
+  Preparing(const Preparing&) = delete;
+  Preparing& operator=(const Preparing&) = delete;
+
+ private:
+  ProgramDriver& driver_;
+  const RunId run_;
 };
 
 // However the drive ends: a row that this process no longer watches is W7's.
 struct ProgramDriver::Forget {
   ProgramDriver& driver;
   RunId run;
-  ProcessId row;
-  bool left = true;  // processes may be: the sweep looks
+  std::int64_t epoch = 0;
+  std::vector<ProcessId> rows = {};  // all that were given while it was written: one of them stayed, or none
+  bool left = true;                  // processes may be: the sweep looks
+  void add(ProcessId row) {
+    Lock lock(driver.mutex_);
+    rows.push_back(row);
+    driver.mine_[row] = true;
+    driver.driven_[run] = epoch;
+  }
+  // The others are anybody's now: their numbers are given again.
+  void keep(ProcessId row) {
+    Lock lock(driver.mutex_);
+    for (const ProcessId other : rows) {
+      if (other != row) driver.mine_.erase(other);
+    }
+    rows = {row};
+  }
   ~Forget() {
     {
       Lock lock(driver.mutex_);
-      driver.held_by_.erase(run);
-      driver.mine_.erase(row);
-      driver.driven_.erase(run);
+      for (const ProcessId row : rows) driver.mine_.erase(row);
+      // The run's next attempt may stand here already: it began when this one's row was stopped.
+      const auto driven = driver.driven_.find(run);
+      const bool another = driven != driver.driven_.end() && driven->second != epoch;
+      if (!another) {
+        driver.driven_.erase(run);
+        driver.held_by_.erase(run);
+      }
     }
     if (left && driver.left_bell_) driver.left_bell_();
   }
@@ -95,8 +143,12 @@ flow::AttemptOptions ProgramDriver::options(const kernel::VersionRow& version) c
   options.style = flow::Style::program;
   options.secret = random_.uid();
   options.outcomes = holders_.directory();
+  options.outputs = settings_.directory + "/outputs";
+  options.rehearsal = rehearsal_;
   options.allow_default_approved = json::bool_member(version.manifest, "allow_default_approved").value_or(false);
   options.deadline = json::int_member(version.manifest, "attempt_deadline_ms").value_or(0);
+  options.retries = json::int_member(version.manifest, "retries").value_or(0);
+  options.backoff = json::int_member(version.manifest, "backoff_ms").value_or(0);
   if (const auto budget = json::member(version.manifest, "budget")) options.budget = kernel::parse_usage(*budget);
   return options;
 }
@@ -143,6 +195,13 @@ std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt
       "BIDE_HOME=" + home.folder,
   };
   if (run.mission) environment.push_back("BIDE_MISSION=" + *run.mission);
+  for (const auto& [given_name, given] : manifest_of_json(version.manifest).env) {
+    const std::string name = given_name + "=";
+    std::erase_if(environment, [&name](const std::string& known) { return known.starts_with(name); });
+    // bide and the workflow's own commands stay in front.
+    const bool is_path = name == "PATH=";
+    environment.push_back(name + (is_path ? home.folder + ":" + home.folder + "/bin:" + bin + ":" : "") + given);
+  }
   return environment;
 }
 
@@ -163,9 +222,38 @@ bool ProgramDriver::enter_environment(flow::Attempt& attempt, const kernel::Vers
   return false;
 }
 
+// False: one is not there, and the run was handed back.
+bool ProgramDriver::hand_out_secrets(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running) {
+  const std::vector<std::string> names = manifest_of_json(version.manifest).secrets;
+  if (names.empty()) return true;
+  std::variant<std::string, Secrets::Missing> folder = Secrets::Missing{"no secrets are kept here"};
+  if (secrets_ != nullptr) folder = secrets_->hand_out(names, {attempt.run().id, attempt.fence().epoch});
+  if (const auto* missing = std::get_if<Secrets::Missing>(&folder)) {
+    log::warn("program.secret_missing", {{"run", attempt.run().id.value}, {"why", missing->why}});
+    attempt.hand_back(store_.now() + limits::kEnvironmentStalledMs, "secret_missing", flow::Closing::finished);
+    return false;
+  }
+  running.secrets = std::get<std::string>(folder);
+  return true;
+}
+
+// What an attempt that is over, or an agent that was killed, has left, but for what a step's command still reads.
+void ProgramDriver::take_back_secrets() {
+  if (secrets_ == nullptr) return;
+  for (const Secrets::Attempt& attempt : secrets_->handed_out()) {
+    {
+      Lock lock(mutex_);
+      if (preparing_.contains(attempt.run)) continue;
+    }
+    const bool read = store_.read([&](db::ReadTx& tx) { return !kernel::live_holders(tx, attempt.run).empty(); });
+    if (!read) secrets_->take_back(attempt);
+  }
+}
+
 void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) {
   const RunId run = attempt->run().id;
   Running running;
+  const Preparing preparing(*this, run);
   running.workspace = settings_.directory + "/workspaces/" + std::to_string(run.value);
   running.log_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".log";
   if (!enter_environment(*attempt, version, running)) return;
@@ -176,11 +264,13 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
     holders_.make_directory();
     write_whole(running.workspace + ".input.json", attempt->run().input);
     home = lay_out_(version);
+    if (!hand_out_secrets(*attempt, version, running)) return;
   } catch (const std::exception& e) {  // a full workspace, no descriptors: faults of ours [E8]
     log::warn("program.prepare_failed", {{"run", run.value}, {"error", e.what()}});
     attempt->hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "workspace_failed", flow::Closing::finished);
     return;
   }
+  running.marks_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".marks";
   running.log_from = size_of(running.log_path);
   GuardRequest request;
   request.guard_executable = settings_.verb_executable;
@@ -188,6 +278,7 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   if (attempt->undoing()) request.argv = {settings_.verb_executable, guard_protocol::kUndoMode};  // E6
   request.environment = environment(*attempt, version, home, running.workspace);
   if (running.shared) request.environment.push_back("BIDE_ENVIRONMENT=" + running.shared->path());
+  if (!running.secrets.empty()) request.environment.push_back("BIDE_SECRETS=" + running.secrets);
   request.cwd = running.workspace;
   request.log_path = running.log_path;
   auto started = GuardedProcess::start(spawner_, request);
@@ -202,17 +293,15 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   row.pid = running.guard->key().pid;
   row.pid_start = static_cast<std::int64_t>(running.guard->key().start);
   row.boot_id = boot_id();
+  Forget forget{*this, run, attempt->fence().epoch};
   running.row = store_.write([&](db::Tx& tx) {
     const ProcessId id = kernel::add_process(tx, attempt->fence(), row, tx.now());
-    if (id.valid()) {
-      Lock lock(mutex_);
-      mine_[id] = true;
-      driven_[run] = attempt->fence().epoch;
-    }
+    if (id.valid()) forget.add(id);  // before the sweep can see it
     return id;
   });
+  forget.keep(running.row);
   if (!running.row.valid()) attempt->close(flow::Closing::lease_lost);
-  Forget forget{*this, run, running.row};
+  running.suspend_after_busy = json::int_member(version.manifest, "suspend_after_busy_ms").value_or(0);
   watch(*attempt, running);
   conclude(*attempt, running);
   if (!running.row.valid()) return;
@@ -223,35 +312,62 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   });
   if (stopped_bell_) stopped_bell_();
   forget.left = store_.read([&](db::ReadTx& tx) { return !kernel::live_holders(tx, run).empty(); });
+  if (forget.left || secrets_ == nullptr) return;
+  for (const Secrets::Attempt& folder : secrets_->handed_out()) {  // of earlier attempts too: their steps are over
+    if (folder.run == run) secrets_->take_back(folder);
+  }
 }
 
 // Lets the program go, and watches its tree until nothing of it is left but holders.
 void ProgramDriver::watch(flow::Attempt& attempt, Running& running) {
   const RunId run = attempt.run().id;
+  const auto mark = [&](LogMarkKind kind, std::int64_t offset) {
+    append_mark(running.marks_path, {kind, attempt.fence().epoch, offset, store_.now()});
+  };
   struct Silent {  // however it ends, a late bell finds nothing that is gone
     flow::Attempt& attempt;
     ~Silent() {
       attempt.set_bell({});
       attempt.set_held_bell({});
+      attempt.set_fresh_bell({});
     }
   } silent{attempt};
+  mark(LogMarkKind::began, running.log_from);
+  attempt.set_fresh_bell([&] {
+    running.fresh = true;
+    mark(LogMarkKind::fresh, size_of(running.log_path));
+  });
   attempt.set_bell([&bell = running.bell] { bell.ring(); });
   attempt.set_held_bell([&guard = *running.guard](const ProcessKey& holder) { guard.spare(holder); });
   // K7: only after its row is committed does the guard exec the program.
   if (running.row.valid()) running.guard->go();
   ProgramAttempt watched(attempt, *running.guard, holders_, store_.system_clock(), running.bell,
-                         {settings_.cancel_grace, settings_.shutdown_grace}, [this, run](const std::string& text) {
+                         {settings_.cancel_grace, settings_.shutdown_grace, running.suspend_after_busy},
+                         [this, run](const std::string& text) {
                            Lock lock(mutex_);
                            held_by_[run] = text;
                          });
+  watched.set_regular([&] {
+    const auto cut = cut_log(running.log_path);
+    if (!cut) return;
+    append_mark(running.marks_path, {LogMarkKind::cut, attempt.fence().epoch, cut->from, store_.now(), cut->until});
+  });
   watched.run();
   running.exit = watched.exit();
   running.unfinished = watched.unfinished();
   running.crashed = watched.crashed();
+  const flow::Closing why = attempt.closing();
+  const bool later = why == flow::Closing::suspended || why == flow::Closing::shutdown || why == flow::Closing::paused;
+  if (later) {
+    mark(LogMarkKind::suspended, size_of(running.log_path));
+  } else if (!running.fresh) {  // what a program says that ends or fails before it asks for anything new is not hidden
+    mark(LogMarkKind::fresh, running.log_from);
+  }
 }
 
 // The tree is gone: what becomes of the run.
 void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
+  if (secrets_ != nullptr) secrets_->mask_log(attempt.run().id, running.log_path);
   attempt.refresh();
   switch (attempt.closing()) {
     case flow::Closing::suspended:
@@ -303,6 +419,10 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
     (void)attempt.finish(
         {std::nullopt, flow::error_json("UnfinishedBranch",
                                         "The program ended while a verb in the background was open: add `wait`.")});
+    return;
+  }
+  if (rehearsal_ != nullptr && !attempt.undoing() && rehearsal_->ends_again(attempt.run().id)) {
+    attempt.hand_back(store_.now(), "", flow::Closing::finished);
     return;
   }
   (void)attempt.finish({attempt.result().value_or("null"), std::nullopt});

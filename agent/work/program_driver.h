@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "agent/work/guard.h"
 #include "agent/work/holders.h"
 #include "agent/work/process_watch.h"
+#include "agent/work/secrets.h"
 #include "agent/work/spawner.h"
 #include "db/store.h"
 
@@ -56,6 +58,10 @@ class ProgramDriver final : public Driver {
   bool set_max_running(WorkflowId workflow, int limit);
   // What manifests name as their environment; absent: there are none. Before the first drive().
   void set_environments(Environments* environments) { environments_ = environments; }
+  // What manifests name as their secrets; absent: there are none. Before the first drive().
+  void set_secrets(Secrets* secrets) { secrets_ = secrets; }
+  // Programs are only tried out; outlives the driver. Before the first drive().
+  void set_rehearsal(flow::Rehearsal* rehearsal) { rehearsal_ = rehearsal; }
   // Rung after a guard's row was marked stopped: its run may be claimed.
   void set_stopped_bell(std::function<void()> bell);
   // Rung when an attempt has ended and holders of its run are left: the sweep's bell.
@@ -72,10 +78,13 @@ class ProgramDriver final : public Driver {
 
  private:
   class Running;
+  class Preparing;
   struct Forget;
   [[nodiscard]] std::vector<std::string> environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
                                                      const ProgramHome& home, const std::string& workspace) const;
   [[nodiscard]] bool enter_environment(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
+  [[nodiscard]] bool hand_out_secrets(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
+  void take_back_secrets();
   void watch(flow::Attempt& attempt, Running& running);
   void conclude(flow::Attempt& attempt, Running& running);
   [[nodiscard]] bool sweep_guard(const kernel::ProcessRow& row, const std::vector<kernel::ProcessRow>& rows,
@@ -90,12 +99,15 @@ class ProgramDriver final : public Driver {
   const LayOut lay_out_;
   std::function<void()> stopped_bell_;
   Environments* environments_ = nullptr;
+  Secrets* secrets_ = nullptr;
+  flow::Rehearsal* rehearsal_ = nullptr;
   std::function<void()> left_bell_;
 
   mutable Mutex mutex_;
   std::map<WorkflowId, int> max_running_ GUARDED_BY(mutex_);
   std::map<RunId, std::string> held_by_ GUARDED_BY(mutex_);
   std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);          // rows of guards that this process drives
+  std::set<RunId> preparing_ GUARDED_BY(mutex_);               // runs that drive() is at work on
   std::map<RunId, std::int64_t> driven_ GUARDED_BY(mutex_);    // their runs, and the epoch
   std::map<ProcessId, BootMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
 };

@@ -2,6 +2,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "agent/base/log.h"
 #include "agent/work/holder_watch.h"
@@ -15,6 +17,17 @@ constexpr DurationMs kFinishLookMs = 250;  // as often as a tree is looked at in
 
 ProcessKey key_of(const kernel::ProcessRow& row) {
   return {static_cast<int>(row.pid), static_cast<std::uint64_t>(row.pid_start)};
+}
+
+// All of them: those that are driven stand among them, and of a guard's run the holders are wanted as a whole.
+std::vector<kernel::ProcessRow> all_live(db::ReadTx& tx) {
+  std::vector<kernel::ProcessRow> rows;
+  for (std::size_t page = limits::kSweepBudget; page == limits::kSweepBudget;) {
+    auto more = kernel::live_processes(tx, rows.empty() ? ProcessId() : rows.back().id, limits::kSweepBudget);
+    page = more.size();
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return rows;
 }
 
 }  // namespace
@@ -41,16 +54,16 @@ bool ProgramDriver::sweep_holder(const kernel::ProcessRow& row) {
 }
 
 std::int64_t ProgramDriver::sweep_processes(TimeMs) {
+  take_back_secrets();
   const BootMs boot = store_.system_clock().boot_ms();  // C6: no step of the wall clock makes a guard younger
-  const auto rows =
-      store_.read([](db::ReadTx& tx) { return kernel::live_processes(tx, ProcessId(), limits::kSweepBudget); });
+  const auto rows = store_.read(all_live);
   std::vector<ProcessId> stopped;
   std::int64_t holders = 0;
   {
+    std::set<ProcessId> live;
+    for (const auto& row : rows) live.insert(row.id);
     Lock lock(mutex_);
-    std::erase_if(first_seen_, [&](const auto& seen) {
-      return std::none_of(rows.begin(), rows.end(), [&](const auto& row) { return row.id == seen.first; });
-    });
+    std::erase_if(first_seen_, [&](const auto& seen) { return !live.contains(seen.first); });
   }
   for (const kernel::ProcessRow& row : rows) {
     BootMs since = boot;

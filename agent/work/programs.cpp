@@ -98,6 +98,7 @@ std::variant<Startable, Problem> Programs::find(const std::string& name) {
     });
   }
   found.deadline = tree.manifest.run_deadline_ms;
+  found.input_schema = tree.manifest.input_schema;
   if (driver_ != nullptr) driver_->set_max_running(found.workflow, tree.manifest.max_running);
   return found;
 }

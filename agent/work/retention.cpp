@@ -141,7 +141,9 @@ bool Retention::remove_files(RunId run) {
   try {
     return remove_some(workspaces + number, entries_left_) &&
            remove_some(workspaces + number + ".input.json", entries_left_) &&
-           remove_some(store_.directory() + "/logs/" + number + ".log", entries_left_);
+           remove_some(store_.directory() + "/outputs/" + number, entries_left_) &&
+           remove_some(store_.directory() + "/logs/" + number + ".log", entries_left_) &&
+           remove_some(store_.directory() + "/logs/" + number + ".marks", entries_left_);
   } catch (const FolderFault& e) {
     log::warn("retention.files_stay", {{"run", run.value}, {"error", e.what()}});
     stuck_.insert(run);

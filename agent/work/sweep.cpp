@@ -81,6 +81,8 @@ SweepReport Sweep::last_report() const {
 std::int64_t Sweep::expire(TimeMs) {
   if (store_.clock().held()) return 0;
   std::int64_t done = deadlines();
+  while (!closing_.load() && store_.read([&](db::ReadTx& tx) { return kernel::reminder_due(tx, store_.now()); }))
+    done += store_.write([](db::Tx& tx) { return kernel::remind_waits(tx, limits::kSweepPage, tx.now()); });
   for (;;) {
     const bool due = store_.read([&](db::ReadTx& tx) { return kernel::expiry_due(tx, store_.now()); });
     if (!due || closing_.load()) return done;
@@ -152,9 +154,9 @@ std::int64_t Sweep::orphans(TimeMs now) {
     std::vector<kernel::RunningRow> lost;
     for (const auto& row : page) {
       const bool local = row.owner.starts_with("local:");
-      if (local ? BIDE_PLANTED(recovery_of_the_driven) || !executor_.drives(row.run)
-                : (row.lease_until && *row.lease_until <= now))
-        lost.push_back(row);
+      const bool lapsed =
+          row.lease_until && *row.lease_until <= now && (!lease_lives_ || !lease_lives_(row.run, row.epoch));
+      if (local ? BIDE_PLANTED(recovery_of_the_driven) || !executor_.drives(row.run) : lapsed) lost.push_back(row);
     }
     if (!lost.empty()) {
       queued += store_.write([&](db::Tx& tx) {

@@ -51,6 +51,9 @@ class Sweep {
   void add_look(std::function<std::optional<DurationMs>(TimeMs now)> look) { looks_.push_back(std::move(look)); }
   // W10: native code hears of each re-drive; what it throws is that run's own trouble. Before start().
   void on_redrive(std::function<void(RunId)> hook) { redriven_ = std::move(hook); }
+  // Whether the lease of a remote attempt lives, by the clock that does not jump; absent: the file says it [C6, W4].
+  // Before start().
+  void set_lease_lives(std::function<bool(RunId, std::int64_t epoch)> lives) { lease_lives_ = std::move(lives); }
   // Runs that a pass may take over before it stops at a page's end [W4]; tests lower it. Before start().
   void set_orphan_budget(int runs) { orphan_budget_ = runs; }
 
@@ -84,6 +87,7 @@ class Sweep {
   std::vector<Named> duties_;
   std::vector<std::function<std::optional<DurationMs>(TimeMs)>> looks_;
   std::function<void(RunId)> redriven_;
+  std::function<bool(RunId, std::int64_t)> lease_lives_;
   int orphan_budget_ = limits::kSweepBudget;
 
   std::atomic<bool> closing_{false};

@@ -269,16 +269,53 @@ bool allowed_by(std::string_view text, const Address& address) {
   return in_range(bytes.data, range.data, rule->bits);
 }
 
+namespace {
+
+// Whether `see` says true to an interface that has an address; nullopt: the list is not to be had.
+template <class See>
+std::optional<bool> any_interface(See see) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return std::nullopt;
+  bool found = false;
+  for (const ifaddrs* one = list; one != nullptr && !found; one = one->ifa_next) {
+    const bool has =
+        one->ifa_addr != nullptr && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6);
+    found = has && see(*one);
+  }
+  ::freeifaddrs(list);
+  return found;
+}
+
+bool is_wildcard(const Bytes& bytes) {
+  return std::all_of(bytes.data, bytes.data + bytes.size, [](unsigned char byte) { return byte == 0; });
+}
+
+// Unknown counts as yes: it guards a door.
+bool is_of_this_box(const Bytes& bytes) {
+  const auto found = any_interface([&](const ifaddrs& one) {
+    Address address;
+    address.length = one.ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&address.storage, one.ifa_addr, address.length);
+    const Bytes there = bytes_of(address);
+    return there.size == bytes.size && std::memcmp(there.data, bytes.data, bytes.size) == 0;
+  });
+  return found.value_or(true);
+}
+
+bool is_own_door(const Address& address, const Address& own) {
+  const Bytes mine = bytes_of(own);
+  const Address plain = undressed(address);
+  const Bytes theirs = bytes_of(plain);
+  if (mine.port != theirs.port) return false;
+  if (same_address(address, own) || theirs.data[0] == 127 || theirs.data[0] == 0) return true;
+  return is_wildcard(mine) && is_of_this_box(theirs);
+}
+
+}  // namespace
+
 std::optional<std::string> refuse(const Address& address, const std::vector<std::string>& allow,
                                   const std::optional<Address>& own) {
-  if (own) {
-    const Bytes mine = bytes_of(*own);
-    const Address plain = undressed(address);
-    const Bytes theirs = bytes_of(plain);
-    const bool ours =
-        mine.port == theirs.port && (same_address(address, *own) || theirs.data[0] == 127 || theirs.data[0] == 0);
-    if (ours) return address.text() + " is the agent's own door";
-  }
+  if (own && is_own_door(address, *own)) return address.text() + " is the agent's own door";
   if (is_public(address)) return std::nullopt;
   const bool allowed =
       std::any_of(allow.begin(), allow.end(), [&](const auto& rule) { return allowed_by(rule, address); });
@@ -287,17 +324,11 @@ std::optional<std::string> refuse(const Address& address, const std::vector<std:
 }
 
 bool has_network() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return true;  // not known: a try counts
-  bool found = false;
-  for (const ifaddrs* one = list; one != nullptr && !found; one = one->ifa_next) {
-    const bool up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0;
-    const bool family =
-        one->ifa_addr != nullptr && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6);
-    found = up && family && (one->ifa_flags & IFF_LOOPBACK) == 0;
-  }
-  ::freeifaddrs(list);
-  return found;
+  const auto found = any_interface([](const ifaddrs& one) {
+    const bool up = (one.ifa_flags & IFF_UP) != 0 && (one.ifa_flags & IFF_RUNNING) != 0;
+    return up && (one.ifa_flags & IFF_LOOPBACK) == 0;
+  });
+  return found.value_or(true);  // not known: a try counts
 }
 
 }  // namespace bide::work

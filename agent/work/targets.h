@@ -1,5 +1,6 @@
 // Targets: where a request may go [O6]. A URL is read strictly, its name is resolved once, every address is checked,
-// and who connects takes one of these addresses and no other. Pure functions but for resolve().
+// and who connects takes one of these addresses and no other. Pure functions but for resolve(), has_network() and
+// refuse(), which ask for the addresses of this box.
 #pragma once
 
 #include <sys/socket.h>
@@ -43,7 +44,8 @@ struct Address {
 [[nodiscard]] bool allowed_by(std::string_view rule, const Address& address);
 [[nodiscard]] bool is_allow_rule(std::string_view rule);
 
-// Why this address may not be used; nullopt: it may. `own`: what the agent itself listens on, never a target.
+// Why this address may not be used; nullopt: it may. `own`: what the agent itself listens on, never a target; of a
+// wildcard (0.0.0.0, ::) every address of this box is that.
 [[nodiscard]] std::optional<std::string> refuse(const Address& address, const std::vector<std::string>& allow,
                                                 const std::optional<Address>& own);
 

@@ -93,6 +93,7 @@ bool TaskPool::works_on(StepId task) const {
 }
 
 bool TaskPool::run(StepId task) {
+  if (store_.clock().held()) return false;  // C6; the sweep offers it again
   std::optional<kernel::TaskClaim> claim;
   {
     // Before the claim: the sweep must not take its lease for one that nobody works under.
@@ -186,7 +187,8 @@ std::int64_t TaskPool::sweep_leases(TimeMs) {
   store_.write([&](db::Tx& tx) {
     kernel::Ripples ripples;
     again = kernel::lapse_tasks(
-        tx, [this](StepId task) { return works_on(task); }, limits::kSweepPage, tx.now(), &ripples);
+        tx, [this](StepId task) { return works_on(task) || (alive_elsewhere_ && alive_elsewhere_(task)); },
+        limits::kSweepPage, tx.now(), &ripples);
     executor_.ripple(tx, ripples);
   });
   for (const StepId task : again) offer(task);

@@ -8,6 +8,7 @@
 // Registry and Executor outlive it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -41,6 +42,9 @@ class TaskPool {
   // thread is still held by a function that has not returned; the destructor waits for it, a process may exit.
   bool stop(DurationMs grace = limits::kShutdownGraceMs);
 
+  // Whether a worker elsewhere has this task, and is heard of: its lease goes on. Before start().
+  void set_alive_elsewhere(std::function<bool(StepId)> alive) { alive_elsewhere_ = std::move(alive); }
+
   void offer(StepId task);
   // Claims and does one that is offered and due. False: nothing was.
   bool run_one();
@@ -68,6 +72,7 @@ class TaskPool {
   Random& random_;
   const flow::Registry& registry_;
   Executor& executor_;
+  std::function<bool(StepId)> alive_elsewhere_;
 
   mutable Mutex mutex_;
   Condition offered_bell_;

@@ -30,6 +30,7 @@ struct Answered {
   int status = 0;
   std::string error;        // why, in words; empty for answered
   std::string retry_after;  // the header as it came
+  std::string body;         // of a 2xx, if it is whole
 };
 
 class Transport {

@@ -39,6 +39,9 @@ struct Report {
 // Start, claim and sweep in a file with many ended and sleeping runs, against one with few.
 [[nodiscard]] Report growth_benchmark(const Options& options);
 
+// A replayed verb and a fresh step of a program against a process start and a commit.
+[[nodiscard]] Report verbs_benchmark(const Options& options);
+
 // Seconds that passed, and the median of several turns.
 [[nodiscard]] double now_seconds();
 [[nodiscard]] double median(std::vector<double> values);

@@ -190,7 +190,7 @@ void make_stable(nlohmann::ordered_json& document) {
     if (text.size() == 24 && text[10] == 'T' && text[23] == 'Z') value = "TIME";
     if (key == "etag") value = "ETAG";
     if (key == "created_by" || key == "resolved_by" || key == "by") value = "WHO";
-    if (key == "sqlite" || key == "build") value = "VERSION";
+    if (key == "sqlite" || key == "build" || key == "version") value = "VERSION";
   }
 }
 

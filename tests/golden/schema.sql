@@ -209,7 +209,7 @@ CREATE TABLE runs (
   created_at           INTEGER NOT NULL,
   started_at           INTEGER,
   finished_at          INTEGER,
-  deleted_at           INTEGER, forked_from INTEGER,                            -- retention is under way
+  deleted_at           INTEGER, forked_from INTEGER, woken_at INTEGER, deadline_ms INTEGER,                            -- retention is under way
   CHECK ((status = 'running') = (owner IS NOT NULL)),
   CHECK (lease_until IS NULL OR status = 'running'),
   CHECK ((status IN ('completed','failed','cancelled')) = (finished_at IS NOT NULL)),
@@ -328,6 +328,13 @@ CREATE VIEW stuck AS
   UNION ALL
   SELECT 'not claimed', id, reason, datetime(coalesce(started_at, created_at)/1000,'unixepoch') FROM runs WHERE finished_at IS NULL AND reason IS NOT NULL;
 
+CREATE TABLE task_functions (
+  name        TEXT PRIMARY KEY,
+  url         TEXT NOT NULL,
+  created_by  TEXT NOT NULL,
+  created_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE tokens (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,
   name        TEXT NOT NULL UNIQUE,                  -- the principal: shown as resolved_by, created_by
@@ -351,7 +358,7 @@ CREATE TABLE waits (
   resolution   TEXT,                                 -- JSON: what the step gets
   resolved_by  TEXT,
   created_at   INTEGER NOT NULL,
-  resolved_at  INTEGER,
+  resolved_at  INTEGER, remind_at INTEGER,
   CHECK ((status = 'pending') = (resolved_at IS NULL))
 ) STRICT;
 
@@ -364,6 +371,8 @@ CREATE INDEX waits_name  ON waits (run_id, name, id);
 CREATE UNIQUE INDEX waits_one_open ON waits (step_id, name) WHERE status = 'pending';
 
 CREATE INDEX waits_open  ON waits (run_id)     WHERE status = 'pending';
+
+CREATE INDEX waits_remind ON waits (remind_at) WHERE status = 'pending' AND remind_at IS NOT NULL;
 
 CREATE INDEX waits_step  ON waits (step_id);
 
@@ -386,7 +395,7 @@ CREATE TABLE webhooks (
   disabled_why TEXT,
   created_by   TEXT NOT NULL,
   created_at   INTEGER NOT NULL
-) STRICT;
+, format TEXT NOT NULL DEFAULT 'standard' CHECK (format IN ('standard','cloudevents')), decision_links INTEGER NOT NULL DEFAULT 0 CHECK (decision_links IN (0,1))) STRICT;
 
 CREATE INDEX webhooks_on ON webhooks (id) WHERE disabled_at IS NULL;
 

@@ -49,7 +49,7 @@ TEST_CASE("[A7] [K7] [E8] issue: without descriptors nothing is known of a proce
   const TreeScope scope{self->key, {}};
   CHECK(cannot_look([&] { (void)read_process(::getpid()); }));
   CHECK(cannot_look([&] { (void)is_alive(self->key); }));
-  CHECK(cannot_look([&] { (void)attempt_of(::getpid()); }));
+  CHECK(cannot_look([&] { (void)attempt_of(self->key, "/no/socket"); }));
   CHECK(cannot_look([&] { (void)members(scope); }));
   CHECK(cannot_look([&] { (void)descendants(::getpid()); }));
   CHECK(cannot_look([&] { (void)kill_with_root(TreeScope{{::getppid(), 1}, {}}); }));

@@ -210,3 +210,23 @@ TEST_CASE("[W11] the check finds the live runs that nothing would wake, and no o
   (void)waits;
   (void)expires;
 }
+
+TEST_CASE("explain: a run that an app drives waits for its worker, or says who has it and until when") {
+  KernelFixture f;
+  const VersionId remote = f.store->write([](db::Tx& tx) {
+    return ensure_version(tx, ensure_workflow(tx, "far"), "1", WorkflowKind::remote, "{}", tx.now());
+  });
+  const RunId queued = f.make_run(RunStatus::queued, remote);
+  CHECK(explained(f, queued).reason == "waits_for_app");
+  const RunId running = f.make_run(RunStatus::running, remote);
+  set(f, [&](db::Tx& tx) {
+    db::Query(tx, "UPDATE runs SET owner = 'remote:ada/w1', lease_until = ?2 WHERE id = ?1")
+        .bind(running, tx.now() + 30'000)
+        .run();
+  });
+  ExplainFacts facts;
+  facts.driven = false;
+  const Explanation e = explained(f, running, facts);
+  CHECK(e.reason == "driven_by_app");
+  CHECK(e.text.find("ada/w1") != std::string::npos);
+}

@@ -11,6 +11,7 @@
 #include "agent/kernel/outbox.h"
 #include "agent/kernel/processes.h"
 #include "agent/kernel/retention.h"
+#include "agent/kernel/task_push.h"
 #include "agent/kernel/tasks.h"
 #include "db/connection.h"
 #include "tests/kernel/kernel_fixture.h"
@@ -57,9 +58,13 @@ const std::vector<Picker>& pickers() {
       {"relay_tasks", [](KernelFixture&, db::Tx& tx) { (void)relay_tasks(tx, 100, tx.now()); }},
       {"expiry_due", [](KernelFixture&, db::Tx& tx) { (void)expiry_due(tx, tx.now()); }},
       {"previous_alive_due", [](KernelFixture&, db::Tx& tx) { (void)previous_alive_due(tx, tx.now()); }},
+      {"reminder_due", [](KernelFixture&, db::Tx& tx) { (void)reminder_due(tx, tx.now()); }},
+      {"remind_waits", [](KernelFixture&, db::Tx& tx) { (void)remind_waits(tx, 100, tx.now()); }},
       {"expire_waits", [](KernelFixture&, db::Tx& tx) { (void)expire_waits(tx, 100, tx.now()); }},
       {"next_due", [](KernelFixture&, db::Tx& tx) { (void)next_due(tx); }},
       {"due_redrives", [](KernelFixture&, db::Tx& tx) { (void)due_redrives(tx, 100, tx.now()); }},
+      {"push_due", [](KernelFixture&, db::Tx& tx) { (void)push_due(tx, tx.now()); }},
+      {"next_push", [](KernelFixture&, db::Tx& tx) { (void)next_push(tx); }},
       {"lapse_due", [](KernelFixture&, db::Tx& tx) { (void)lapse_due(tx, tx.now()); }},
       {"relay_due", [](KernelFixture&, db::Tx& tx) { (void)relay_due(tx, tx.now()); }},
       {"live_processes", [](KernelFixture&, db::Tx& tx) { (void)live_processes(tx, ProcessId(7), 100); }},
@@ -77,6 +82,9 @@ const std::vector<Picker>& pickers() {
       {"next_delivery_due", [](KernelFixture&, db::Tx& tx) { (void)next_delivery_due(tx); }},
       {"count_parked", [](KernelFixture&, db::Tx& tx) { (void)count_parked(tx); }},
       {"lost_wakes", [](KernelFixture&, db::Tx& tx) { (void)lost_wakes(tx, 100, tx.now()); }},
+      {"due_wakes", [](KernelFixture&, db::Tx& tx) { (void)due_wakes(tx, 100, tx.now()); }},
+      {"claim_due", [](KernelFixture& f, db::Tx& tx) { (void)claim_due(tx, f.rules(), tx.now()); }},
+      {"next_run_due_after", [](KernelFixture&, db::Tx& tx) { (void)next_run_due_after(tx, tx.now()); }},
       {"last_event", [](KernelFixture&, db::Tx& tx) { (void)last_event(tx); }},
       {"records_due", [](KernelFixture&, db::Tx& tx) { (void)records_due(tx, {}, tx.now()); }},
       {"next_forget", [](KernelFixture&, db::Tx& tx) { (void)next_forget(tx, {}, tx.now()); }},

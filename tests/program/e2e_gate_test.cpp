@@ -23,9 +23,27 @@ TEST_CASE("[N102] e2e: a step that tries to approve its own run's gate is refuse
       "  env -i PATH=\"$PATH\" $ask >> codes\n"
       "  setsid env -i PATH=\"$PATH\" $ask >> codes\n"
       "  $ask -H \"Authorization: Bearer $BIDE_STEP\" >> codes\n"
+      "  BIDE_AGENT=/x $ask >> codes\n"
+      "  python3 connects_and_forks.py $BIDE_AGENT $id >> codes\n"
+      "  deep() { if [ $1 -gt 0 ]; then ( deep $(($1 - 1)); : ); else $ask >> codes; fi; }; deep 260\n"
       "  env -u BIDE_STEP bide approve $id >> said 2>&1 || echo refused >> refusals\n"
       "  true' try $OUT || true\n"
       "wait\nbide result done:=true\n");
+  // The process that connected is gone when its child asks.
+  write_file(
+      box.out("connects_and_forks.py"),
+      "import os, socket, sys\n"
+      "body = '{\"decision\":\"approved\"}'\n"
+      "s = socket.socket(socket.AF_UNIX); done = os.pipe()\n"
+      "if os.fork() == 0:\n"
+      "    s.connect(sys.argv[1])\n"
+      "    parent = os.getpid()\n"
+      "    if os.fork() != 0: os._exit(0)\n"
+      "    while os.path.exists('/proc/%d/cmdline' % parent) and open('/proc/%d/cmdline' % parent).read(): pass\n"
+      "    s.sendall(('POST /v1/waits/%s/resolve HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: '\n"
+      "        'application/json\\r\\nContent-Length: %d\\r\\n\\r\\n%s' % (sys.argv[2], len(body), body)).encode())\n"
+      "    os.write(done[1], s.recv(4096)[9:12]); os._exit(0)\n"
+      "print(os.read(done[0], 3).decode())\n");
   const std::string run = box.start("greedy");
   const std::string wait = box.wait_of(run);
   write_file(box.out("id"), wait);
@@ -37,7 +55,7 @@ TEST_CASE("[N102] e2e: a step that tries to approve its own run's gate is refuse
         return "the step has ended: " + box.bide({"journal", run}).out + box.text("codes") + box.text("said") +
                box.show(run).dump(1) + box.bide({"log", run}).out;
       });
-  CHECK(box.text("codes") == "403\n403\n403\n403\n");
+  CHECK(box.text("codes") == "403\n403\n403\n403\n403\n403\n403\n");
   INFO(box.text("said"));
   CHECK(box.lines("refusals") == 1);
   CHECK_FALSE(std::filesystem::exists(box.out("opened")));

@@ -99,7 +99,7 @@ TEST_CASE("[N109] e2e: a key that changes from attempt to attempt: NonDeterminis
   CHECK(box.lines("paid") == 1);
   box.decide(run, "approve");
   const Json error = box.fails(run, "NonDeterminism");
-  CHECK(error["message"].get<std::string>().find("the key or name was ") != std::string::npos);
+  CHECK(error["message"].get<std::string>().find("the key of pay was ") != std::string::npos);
   CHECK(box.lines("paid") == 1);
   CHECK(box.lines("after") == 0);
 }

@@ -67,6 +67,13 @@ TEST_CASE("[N120] e2e: killed after the script's end, and between two compensati
   const std::string run = box.start("trip");
   const auto again = [&](int began) {  // the agent dies and comes back
     eventually([&] { return box.lines("began") == began; }, [&] { return "began: " + box.text("began"); });
+    // A compensation is idempotent: its intent, and its holder's row, are on disk a little later [J1].
+    eventually(
+        [&] {
+          return box.sql(
+                     "SELECT count(*) AS n FROM processes WHERE step_id IS NOT NULL AND status = 'running'")[0][0] == 1;
+        },
+        "the holder is recorded");
     box.kill_agent();
     box.serve();
   };

@@ -212,7 +212,7 @@ std::optional<AgentAnswer> FakeJournal::operator()(const AgentRequest& request) 
     const std::string name = body.at("name").get<std::string>() + "/" + body.at("key").get<std::string>();
     if (results.contains(name)) return settled(name);
     const int id = static_cast<int>(entries_.size()) + 1;
-    entries_[id] = {name, body, body.at("retries").get<int>()};
+    entries_[id] = {name, body, body.value("retries", 0)};
     if (const auto probe = probes.find(name); probe != probes.end()) {
       auto answer = execute(id, "probe");
       answer.body["probe"] = probe->second;

@@ -92,14 +92,16 @@ TEST_CASE("[A7] a process of an attempt is known as one, whatever it did to its 
   for (const char* number : {"1000", "1001", "1002"}) {
     eventually([&] { return tree.sleeper(number) != 0; }, "it sleeps");
     INFO(number);
-    const auto of = attempt_of(tree.sleeper(number));
+    const auto of = attempt_of(read_process(tree.sleeper(number)).value().key, tree.dir.str("sock"));
     REQUIRE(of);
     CHECK(of->token == "bat_7_1_secret");
     CHECK(of->agent == tree.dir.str("sock"));
   }
-  CHECK(attempt_of(tree.sleeper("1002"))->carrier == tree.guard->key());
-  CHECK_FALSE(attempt_of(::getpid()));
-  CHECK_FALSE(attempt_of(1));
+  const ProcessKey washed = read_process(tree.sleeper("1002")).value().key;
+  CHECK(attempt_of(washed, tree.dir.str("sock"))->carrier == tree.guard->key());
+  CHECK_FALSE(attempt_of(washed, tree.dir.str("other")));
+  CHECK_FALSE(attempt_of(read_process(::getpid()).value().key, tree.dir.str("sock")));
+  CHECK_FALSE(attempt_of(read_process(1).value().key, tree.dir.str("sock")));
   CHECK(environment_of(tree.sleeper("1000"), "BIDE_RUN") == "7");
   CHECK_FALSE(environment_of(tree.sleeper("1002"), "BIDE_RUN"));
 }

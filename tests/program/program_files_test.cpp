@@ -254,12 +254,41 @@ TEST_CASE("Manifests: what they say, and where they are wrong") {
   const auto wrong = [](const char* toml) { return std::get<Problem>(parse_manifest(toml, "w.toml")); };
   CHECK(wrong("description = \"x\"\n\nmax_runing = 3\n").code == "manifest_invalid");
   CHECK(wrong("description = \"x\"\n\nmax_runing = 3\n").detail ==
-        "w.toml, line 3: unknown key max_runing: did you mean max_running?");
-  CHECK(wrong("max_running = -1\n").detail.starts_with("w.toml, line 1: max_running is a number"));
-  CHECK(wrong("max_running = \"3\"\n").detail.starts_with("w.toml, line 1: max_running is a number"));
-  CHECK(wrong("\naccepts = \"a\"\n").detail == "w.toml, line 2: accepts is a list of texts");
+        "w.toml, line 3, column 1: unknown key max_runing: did you mean max_running?");
+  CHECK(wrong("max_running = -1\n").detail.starts_with("w.toml, line 1, column 15: max_running is a number"));
+  CHECK(wrong("max_running = \"3\"\n").detail.starts_with("w.toml, line 1, column 15: max_running is a number"));
+  CHECK(wrong("\naccepts = \"a\"\n").detail == "w.toml, line 2, column 11: accepts is a list of texts");
   CHECK(wrong("run_deadline = \"10\"\n").detail.find("no length of time") != std::string::npos);
-  CHECK(wrong("a = = b\n").detail.starts_with("w.toml, line 1: "));
+  CHECK(wrong("a = = b\n").detail.starts_with("w.toml, line 1, column "));
+  CHECK(wrong("secrets = [\"no-name\"]\n").detail.find("no name of a secret") != std::string::npos);
+  CHECK(wrong("scopes = [\"aprove\"]\n").detail.find("is no scope") != std::string::npos);
+  CHECK(wrong("[env]\nBIDE_RUN = \"1\"\n").detail.find("set by bide itself") != std::string::npos);
+  CHECK(wrong("[input]\ntype = \"objct\"\n").detail.find("no JSON Schema") != std::string::npos);
+  CHECK(wrong("input = '{\"a\":1,}'\n").detail.find("no JSON") != std::string::npos);
+  CHECK(wrong("[input]\nwhen = 2026-11-30\n").detail.find("write it as a text") != std::string::npos);
+}
+
+TEST_CASE("Manifests: the reference has every key with its default, and the rest survives storing") {
+  const std::string text = test::read_file(std::string(BIDE_SOURCE_DIR) + "/packaging/examples/manifest.toml");
+  const auto parsed = parse_manifest(text, "manifest.toml");
+  if (const auto* wrong = std::get_if<Problem>(&parsed)) FAIL(wrong->detail);
+  CHECK(manifest_json(std::get<Manifest>(parsed), "main") == manifest_json(Manifest{}, "main"));
+  for (const std::string& key : manifest_keys()) {
+    INFO(key);
+    CHECK((text.find("\n" + key + " = ") != std::string::npos || text.find("\n[" + key + "]\n") != std::string::npos));
+  }
+  const auto full = std::get<Manifest>(
+      parse_manifest("scopes = [\"start\", \"admin\"]\nsuspend_after_busy = \"10m\"\nretries = 4\nbackoff = "
+                     "\"2s\"\nsecrets = [\"A_B\"]\n[env]\nX = \"y z\"\n"
+                     "[input]\ntype = \"object\"\nmaximum = 1.5\nproperties.a.enum = [1, \"x\", true]\n",
+                     "w.toml"));
+  CHECK(full.input_schema == R"({"maximum":1.5,"properties":{"a":{"enum":[1,"x",true]}},"type":"object"})");
+  const auto back = manifest_of_json(manifest_json(full, "main"));
+  CHECK(manifest_json(back, "main") == manifest_json(full, "main"));
+  CHECK(back.scopes == "start admin");
+  CHECK(back.env.at("X") == "y z");
+  CHECK(back.secrets == std::vector<std::string>{"A_B"});
+  CHECK(back.suspend_after_busy_ms == 600'000);
 }
 
 TEST_CASE("A wrong manifest refuses the start of its workflow") {

@@ -76,7 +76,7 @@ TEST_CASE("[N116] wrong usage inside an attempt ends the run with a sentence tha
       {"bide each --key-from list", "after --"},
       {"bide send http://x --data nope", "JSON"},
       {"bide stpe a -- true", "bide step"},
-      {"bide run other", "bide step run --effect idempotent"},
+      {"bide run other", "bide step start --effect idempotent"},
       {"bide approve 7", "step"},
       {"bide cancel 7", "step"},
       {"bide signal 7 go", "step"},

@@ -102,6 +102,7 @@ class Maker {
       op.timeout = 0;
       op.hangs = false;
       op.undone = false;
+      if (chance_.one_in(3)) op.takes = chance_.between(kMinute, 2 * kHour);  // deaths of the agent come meanwhile
     }
   }
 

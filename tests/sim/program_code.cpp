@@ -36,7 +36,7 @@ std::string World::program_step(flow::Attempt& attempt, const Op& op, const std:
   ask.holder = true;
   if (op.assumes) ask.assume = "\"assumed\"";
   if (op.probe != ProbeKind::none) ask.probe = "probe";
-  const flow::Caller caller{++last_pid_, {}};
+  const flow::Caller caller{{++last_pid_, 1}, {}};
   flow::Outcome outcome = attempt.begin_step(ask, caller);
   for (;;) {
     if (const auto* asked = std::get_if<flow::AskProbe>(&outcome)) {
@@ -65,7 +65,8 @@ std::string World::program_step(flow::Attempt& attempt, const Op& op, const std:
     holder.op = &op;
     holder.generation = generation_;
     if (chance_.one_in(3)) fibers_.yield();
-    outcome = attempt.hold(now.step, now.nonce, ProcessKey{++last_pid_, 1});
+    holder.pid = ++last_pid_;
+    outcome = attempt.hold(now.step, now.nonce, ProcessKey{holder.pid, 1});
     if (!std::holds_alternative<flow::Execute>(outcome)) {
       holder.phase = Holder::Phase::gone;
       continue;
@@ -123,7 +124,7 @@ void World::program_op(flow::Attempt& attempt, const Op& op, const std::string& 
   const RunId run = attempt.run().id;
   const auto wait = [&](flow::WaitAsk ask) {
     ask.branch = branch;
-    return answered(attempt, attempt.wait(ask, flow::Caller{++last_pid_, {}}));
+    return answered(attempt, attempt.wait(ask, flow::Caller{{++last_pid_, 1}, {}}));
   };
   switch (op.kind) {
     case OpKind::step: return ledger_.saw(run, op, program_step(attempt, op, branch));

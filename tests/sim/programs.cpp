@@ -138,7 +138,7 @@ void World::lose_programs(bool machine) {
   }
   for (auto& [nonce, holder] : holders_) {
     holder.handing = false;
-    if (machine) {
+    if (machine || !holder.spared) {
       kill_holder(holder);  // its file stays: it was synced before it had its name
     } else if (holder.phase == Holder::Phase::ready) {
       holder.file = kernel::HeldOutcome{};  // it was never let go, and says so
@@ -157,7 +157,9 @@ bool World::holders_are_gone() const {
 // Somebody lives who can say how it ended, or said so in a file: nobody is to be asked.
 bool World::could_tell(RunId run, const Op& op) const {
   return std::any_of(holders_.begin(), holders_.end(), [&](const auto& one) {
-    return one.second.run == run && one.second.op->index == op.index && (one.second.alive() || one.second.file);
+    const Holder& holder = one.second;
+    const bool began = holder.apply_at > 0;  // of one that was never let go nobody may know
+    return holder.run == run && holder.op->index == op.index && began && (holder.alive() || holder.file);
   });
 }
 
@@ -307,6 +309,9 @@ void ProgramDouble::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
     return id;
   });
   if (!watched.row.valid()) attempt->close(flow::Closing::lease_lost);
+  attempt->set_held_bell([&world](const ProcessKey& key) {
+    for (auto& [nonce, holder] : world.holders_) holder.spared = holder.spared || holder.pid == key.pid;
+  });
   struct Program {
     bool ended = false;
     std::optional<int> exit;

@@ -37,6 +37,8 @@ struct Holder {
   int generation = 0;  // of the agent that began it
   Phase phase = Phase::ready;
   TimeMs apply_at = 0, end_at = 0, hand_at = 0;
+  int pid = 0;
+  bool spared = false;  // its row is on disk, or about to be: the guard leaves it when the agent is gone
   bool applied = false;
   bool handing = false;
   std::optional<kernel::HeldOutcome> file;

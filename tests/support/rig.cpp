@@ -69,6 +69,9 @@ void Rig::open() {
             it->run_deadline};
       });
     }
+    if (find_more) {
+      if (const auto found = find_more(name)) return *found;
+    }
     return problem("workflow_unknown", "no workflow " + name);
   };
   executor->set_find_workflow(find);

@@ -86,6 +86,9 @@ class Rig {
   // Before the first start(): the sweep lets go of what is old.
   std::optional<work::RetentionOptions> keep;
 
+  // Asked when no native workflow has the name.
+  std::function<std::optional<work::Startable>(const std::string& name)> find_more;
+
   TempDir dir;
   FakeClock clock;
   SeededRandom random{1};

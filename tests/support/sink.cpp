@@ -52,7 +52,7 @@ Sink::~Sink() {
   const std::uint64_t one = 1;
   (void)!::write(end_.get(), &one, sizeof one);
   acceptor_.join();
-  std::vector<std::jthread> threads;
+  std::vector<Serving> threads;
   {
     Lock lock(mutex_);
     threads.swap(threads_);
@@ -82,7 +82,13 @@ void Sink::accept_loop() {
     if (fd < 0) continue;
     ++connections_;
     Lock lock(mutex_);
-    threads_.emplace_back([this, fd] { serve(fd); });
+    // Those that are over are joined now and then: a storm has more connections than a process may have threads.
+    if (threads_.size() >= 256) std::erase_if(threads_, [](const Serving& one) { return one.over->load(); });
+    auto over = std::make_shared<std::atomic<bool>>(false);
+    threads_.push_back({over, std::jthread([this, fd, over] {
+                          serve(fd);
+                          over->store(true);
+                        })});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -66,7 +67,11 @@ class Sink {
   mutable Mutex mutex_;
   Script script_ GUARDED_BY(mutex_);
   std::vector<Request> requests_ GUARDED_BY(mutex_);
-  std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
+  struct Serving {
+    std::shared_ptr<std::atomic<bool>> over;
+    std::jthread thread;
+  };
+  std::vector<Serving> threads_ GUARDED_BY(mutex_);
   std::jthread acceptor_;
 };
 

@@ -7,12 +7,14 @@
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
 #include "agent/flow/context.h"
+#include "agent/kernel/tokens.h"
 #include "tests/support/eventually.h"
 #include "tests/web/front.h"
+#include "web/attempt_token.h"
 
 namespace bide::test {
 
-AgentFront::AgentFront() : auth(::getuid()) {
+AgentFront::AgentFront(web::ServerOptions options, web::StreamBounds bounds) : auth(::getuid()) {
   rig.add("echo", [](flow::Context& c) { return c.input(); });
   rig.add("gate", [](flow::Context& c) { return c.approval("May it go?", {.name = "go"}); });
   rig.add("ear", [](flow::Context& c) { return c.signal("news"); });
@@ -20,11 +22,25 @@ AgentFront::AgentFront() : auth(::getuid()) {
     c.sleep(3'600'000);
     return std::string("null");
   });
+  rig.add("chore", [](flow::Context& c) { return c.task("shrink", c.input()); });
+  rig.add_task("local", [](const std::string& request, const flow::EffectInfo&) { return request; });
+  rig.after_commit = [this] {
+    if (web::Streams* streams = hearing_.load()) streams->notify();
+  };
   rig.restart();
+  restart();
+  remote_tasks_.emplace(*rig.store, random_, *rig.executor, *rig.feed);
+  if (rig.tasks) rig.tasks->set_alive_elsewhere([this](StepId task) { return remote_tasks_->alive(task); });
+  rig.executor->set_elsewhere({[this](RunId run) { remotes->ring(run); }, [this](RunId run) { remotes->told(run); },
+                               [this] { remotes->due(); }});
+  rig.sweep->set_lease_lives([this](RunId run, std::int64_t epoch) { return remotes->lease_lives(run, epoch); });
+  rig.sweep->add("orphans", [this](TimeMs now) { return remotes->sweep(now); });
+  rig.find_more = [this](const std::string& name) { return remotes->find(name); };
   rig.executor->start();
   socket_ = folder_.str("bide.sock");
   web::Listener tcp = web::Listener::tcp("127.0.0.1:0");
   port_ = tcp.port();
+  streams_ = std::make_unique<web::Streams>(*rig.store, clock_, bounds);
   ports_ = std::make_unique<web::Ports>(
       web::Ports{*rig.commands,
                  clock_,
@@ -33,20 +49,55 @@ AgentFront::AgentFront() : auth(::getuid()) {
                  "0.0.0-test",
                  "http://" + tcp.name() + "/",
                  [this](RunId run) { return folder_.str(std::to_string(run.value) + ".log"); },
-                 {}});
-  auth.set_tokens({{"admin", sha256(kAdminToken), web::kAdmin}, {"reader", sha256("bide_READER"), web::kRead}});
+                 {},
+                 nullptr,
+                 nullptr,
+                 nullptr,
+                 remotes.get(),
+                 &*remote_tasks_});
+  ports_->streams = streams_.get();
+  ports_->credentials_changed = [this] {
+    load_tokens();
+    server_->recheck();
+  };
+  load_tokens();
   auth.set_sessions(&sessions_);
+  auth.set_time([this] { return rig.store->now(); }, clock_);
+  auth.set_attempt_token_is_known([this](const web::AttemptToken& token) {
+    return web::attempt_token_is_known(*rig.executor, remotes.get(), *rig.store, token);
+  });
   web::add_routes(router_, *ports_);
-  server_ = std::make_unique<web::Server>(router_, auth, clock_);
+  server_ = std::make_unique<web::Server>(router_, auth, clock_, std::move(options));
   server_->listen(web::Listener::unix_socket(socket_));
   server_->listen(std::move(tcp));
   server_->start();
+  streams_->start([this] { server_->ring_streams(); });
+  hearing_.store(streams_.get());
+}
+
+void AgentFront::load_tokens() {
+  std::vector<web::TokenRow> rows = {{"admin", sha256(kAdminToken), web::kAdmin, {}},
+                                     {"reader", sha256("bide_READER"), web::kRead, {}}};
+  for (const auto& t : rig.store->read([&](db::ReadTx& tx) { return kernel::valid_tokens(tx, rig.store->now()); })) {
+    rows.push_back({t.name, t.hash, web::parse_scopes(t.scopes).value_or(0), t.expires_at});
+  }
+  auth.set_tokens(std::move(rows));
 }
 
 AgentFront::~AgentFront() {
+  remotes->stop();
   rig.feed->close();
   rig.executor->stop();  // first: it closes the attempts, and with them the requests that wait for them
+  hearing_.store(nullptr);
+  streams_->stop();
   server_->stop();
+}
+
+void AgentFront::restart() {
+  if (remotes) remotes->stop();
+  remotes = std::make_unique<work::Remotes>(*rig.store, random_, *rig.executor, *rig.feed);
+  remotes->adopt();
+  if (ports_) ports_->remotes = remotes.get();
 }
 
 std::int64_t AgentFront::start(const std::string& workflow, const std::string& input) const {

@@ -2,9 +2,13 @@
 // executor's own threads. The store's clock is the rig's.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "agent/work/remote_tasks.h"
+#include "agent/work/remotes.h"
 #include "tests/support/http_client.h"
 #include "tests/support/rig.h"
 #include "web/auth.h"
@@ -17,8 +21,8 @@ namespace bide::test {
 class AgentFront {
  public:
   // Workflows: "echo" gives its input back; "gate" waits for an approval "go" and gives the decision; "ear" waits for a
-  // signal "news"; "nap" sleeps an hour.
-  AgentFront();
+  // signal "news"; "nap" sleeps an hour; "chore" has its input done by whoever has the function "shrink".
+  explicit AgentFront(web::ServerOptions options = {}, web::StreamBounds bounds = {});
   ~AgentFront();
 
   [[nodiscard]] HttpClient client() const { return HttpClient::unix_socket(socket_); }
@@ -28,6 +32,9 @@ class AgentFront {
                  const std::string& fields = {}) const {
     return client().ask(method, target, body, fields);
   }
+  // What drives remote runs is gone and made anew, as with the agent's process; the rest stays.
+  void restart();
+  [[nodiscard]] web::ServerCounts counts() const { return server_->counts(); }
   // Starts a run; its number.
   std::int64_t start(const std::string& workflow, const std::string& input = "{}") const;
   // Waits until the run has this status.
@@ -35,7 +42,18 @@ class AgentFront {
   // The number of the pending wait of the run.
   std::int64_t wait_of(std::int64_t run) const;
 
+  [[nodiscard]] int port() const { return port_; }
+  [[nodiscard]] std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
+  [[nodiscard]] const std::string& socket() const { return socket_; }
+  [[nodiscard]] web::Streams& streams() { return *streams_; }
+  [[nodiscard]] web::Server& server() { return *server_; }
+  [[nodiscard]] const web::Router& router() const { return router_; }
+  [[nodiscard]] web::Sessions& sessions() { return sessions_; }
+  // The tokens of the file, and those that every AgentFront has: kAdminToken, bide_READER.
+  void load_tokens();
+
   Rig rig{Rig::Mode::threaded};
+  std::unique_ptr<work::Remotes> remotes;
   web::Auth auth;
 
  private:
@@ -45,6 +63,9 @@ class AgentFront {
   SystemClock clock_;
   SystemRandom random_;
   web::Sessions sessions_{clock_, random_};
+  std::optional<work::RemoteTasks> remote_tasks_;
+  std::atomic<web::Streams*> hearing_{nullptr};
+  std::unique_ptr<web::Streams> streams_;
   std::unique_ptr<web::Ports> ports_;
   web::Router router_;
   std::unique_ptr<web::Server> server_;

@@ -1,16 +1,13 @@
 // The attempt's routes, as a program's verbs use them, over an attempt whose driver only holds it open.
 #include <catch2/catch.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "agent/base/doorbell.h"
 #include "agent/base/json.h"
-#include "agent/kernel/workflows.h"
 #include "tests/support/eventually.h"
-#include "tests/web/agent_front.h"
+#include "tests/web/program_front.h"
 
 using namespace bide;
 using namespace bide::test;
@@ -18,73 +15,6 @@ using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 namespace {
-
-// Holds an attempt open until its end is written, as a program does that runs.
-class Holder final : public work::Driver {
- public:
-  flow::AttemptOptions options(const kernel::VersionRow&) const override {
-    flow::AttemptOptions options;
-    options.style = flow::Style::program;
-    options.secret = "SECRET";
-    return options;
-  }
-  int max_running(WorkflowId) const override { return 0; }
-  void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow&) override {
-    ++attempts;
-    while (attempt->closing() == flow::Closing::open && !leave.load()) {
-      bell_.wait_for(20ms);
-      attempt->refresh();
-    }
-    if (leave.load()) {
-      (void)attempt->finish({attempt->result().value_or("null"), std::nullopt});
-    } else if (attempt->closing() == flow::Closing::ending || attempt->closing() == flow::Closing::cancelled) {
-      (void)attempt->finish({});
-    }
-  }
-  std::atomic<int> attempts{0};
-  std::atomic<bool> leave{false};
-
- private:
-  mutable Doorbell bell_;
-};
-
-struct Program {
-  Holder holder;
-  AgentFront front;
-  RunId run;
-
-  Program() {
-    front.rig.executor->set_program_driver(&holder);
-    front.rig.store->write([&](db::Tx& tx) {
-      kernel::StartRun start;
-      start.workflow = kernel::ensure_workflow(tx, "prog");
-      start.version = kernel::ensure_version(tx, start.workflow, "v1", kernel::WorkflowKind::program, "{}", tx.now());
-      start.uid = "PROGRAMPROGRAMPROGRAMPROGRA";
-      start.input = "{\"file\": \"a\"}";
-      start.created_by = "ada";
-      run = std::get<kernel::RunStarted>(kernel::start_run(tx, start, tx.now())).run;
-    });
-    front.rig.executor->ring();
-    eventually([&] { return holder.attempts.load() == 1; }, "the program's attempt runs");
-  }
-  [[nodiscard]] std::string token(const std::string& secret = "SECRET", int epoch = 1) const {
-    return "Authorization: Bearer bat_" + std::to_string(run.value) + "_" + std::to_string(epoch) + "_" + secret +
-           "\r\n";
-  }
-  [[nodiscard]] std::string at(const std::string& operation) const {
-    return "/v1/runs/" + std::to_string(run.value) + "/attempt/" + operation;
-  }
-  HttpAnswer post(const std::string& operation, const std::string& body) const {
-    return front.ask("POST", at(operation), body, token());
-  }
-  // Sends and does not wait for an answer.
-  HttpClient open(const std::string& operation, const std::string& body) const {
-    HttpClient client = front.client();
-    client.send("POST " + at(operation) + " HTTP/1.1\r\nHost: localhost\r\n" + token() +
-                "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
-    return client;
-  }
-};
 
 std::string steps(const Json& reply, const char* what) {
   return "steps/" + std::to_string(reply["step"].get<std::int64_t>()) + "/" + what;
@@ -124,12 +54,17 @@ TEST_CASE("attempt: who may speak for it") {
   CHECK(bide::json::string_member(old.body, "code") == "lease_lost");
   CHECK(program.front.ask("POST", "/v1/runs/999/attempt/steps", body, program.token()).status == 403);
   CHECK(program.front.ask("POST", program.at("steps"), body).status == 403);  // an admin is no attempt
+  // It reads, as long as it is driven: another secret, or another epoch's, is nobody's.
+  CHECK(program.front.ask("GET", "/v1/waits", {}, program.token()).status == 200);
+  CHECK(program.front.ask("GET", "/v1/waits", {}, program.token("WRONG")).status == 401);
+  CHECK(program.front.ask("GET", "/v1/waits", {}, program.token("SECRET", 2)).status == 401);
   // A step's command may say how far it is, and nothing more.
   const Json begun = Json::parse(program.post("steps", R"({"name":"a","verb":"2"})").body);
   const std::string of_step = "Authorization: Bearer bst_" + std::to_string(program.run.value) + "_1_" +
                               std::to_string(begun["step"].get<std::int64_t>()) + "_" +
                               begun["nonce"].get<std::string>() + "\r\n";
   CHECK(program.front.ask("POST", program.at("progress"), R"({"text":"x"})", of_step).status == 200);
+  CHECK(program.front.ask("GET", "/v1/waits", {}, of_step).status == 200);
   CHECK(program.front.ask("POST", program.at("steps"), body, of_step).status == 403);
   CHECK(program.front.ask("POST", program.at("progress"), "{}", "Authorization: Bearer bst_1_1_1_x\r\n").status == 401);
 }

@@ -32,6 +32,7 @@ class Front {
   [[nodiscard]] int runs() const { return runs_.load(); }        // POST /v1/runs that reached their handler
   [[nodiscard]] int holding() const { return holding_.load(); }  // GET /hold that wait
   [[nodiscard]] web::Auth& auth() { return auth_; }
+  [[nodiscard]] std::size_t server_connections() const { return server_.counts().connections; }
   [[nodiscard]] web::Server& server() { return server_; }
   void stop() { server_.stop(); }
 

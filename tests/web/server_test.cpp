@@ -218,7 +218,7 @@ TEST_CASE("server: beyond its bounds it says 503 and closes, and health goes on"
 
 TEST_CASE("server: connections have a bound, and the one that was idle for longest goes first") {
   web::ServerOptions options;
-  options.connections = 4;
+  options.tcp_connections = 4;
   Front front(options);
   std::vector<HttpClient> clients;
   for (int i = 0; i < 6; ++i) {

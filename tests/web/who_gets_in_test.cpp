@@ -117,8 +117,11 @@ TEST_CASE("[A7] a process of an attempt has that attempt's scope only, whatever 
   Front front;
   HttpClient client = front.unix_socket();
   REQUIRE(client.ask("POST", "/v1/runs", "{}").status == 201);
-  front.auth().set_attempt_of_process(
-      [](pid_t pid) { return pid == ::getpid() ? std::optional(RunId(7)) : std::nullopt; });
+  const auto self = read_process(::getpid());
+  REQUIRE(self);
+  front.auth().set_attempt_of_process([&](const ProcessKey& peer) {
+    return peer == self->key ? std::optional(web::Auth::OfAttempt{RunId(7)}) : std::nullopt;
+  });
   CHECK(client.ask("POST", "/v1/runs", "{}").status == 403);
   CHECK(client.ask("POST", "/v1/runs", "{}", Front::bearer()).status == 403);
   CHECK(client.ask("GET", "/v1/waits").status == 200);
