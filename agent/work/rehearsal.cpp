@@ -42,7 +42,8 @@ std::string called(const kernel::WaitRow& wait) {
 void RehearsalWatch::begin(bool killed) {
   Lock lock(mutex_);
   killed_ = killed;
-  trace_ = {};
+  RehearsalTrace fresh;
+  std::swap(trace_, fresh);
   last_epoch_ = 0;
   still_.clear();
   ended_.clear();
