@@ -28,6 +28,19 @@ bide wait approval "Shall it?" --name go >/dev/null
 };
 const at = (agent, hash) => new URL(`/${hash}`, agent.url).href;
 
+// No label of the time axis stands in another.
+async function labelsApart(page) {
+  const boxes = await page.locator('svg.ticks text').evaluateAll((all) => all.map((one) => {
+    const { left, right, top, bottom } = one.getBoundingClientRect();
+    return { words: one.textContent, left, right, top, bottom };
+  }));
+  assert.ok(boxes.length >= 2, JSON.stringify(boxes));
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 4 || b.bottom <= a.top + 4;
+    assert.ok(apart, `"${a.words}" and "${b.words}" overlap on the time axis`);
+  }));
+}
+
 async function tells({ agent, signedIn }) {
   const run = agent.run('rollout');
   const wait = await agent.wait(run, 'go');
@@ -46,6 +59,7 @@ async function tells({ agent, signedIn }) {
   // A bar is as wide as its time: the two parts of the first step follow each other.
   await page.locator('.log pre', { hasText: 'publishing' }).waitFor();
   await fits(page, 1280);
+  await labelsApart(page);
   await picture(page, 'run-1280');
 
   const opener = page.locator('.steps .name', { hasText: 'snapshot' });
@@ -65,6 +79,7 @@ async function tells({ agent, signedIn }) {
   await page.setViewportSize({ width: 360, height: 740 });
   await page.emulateMedia({ colorScheme: 'dark' });
   await fits(page, 360);
+  await labelsApart(page);
   await picture(page, 'run-360-dark');
 }
 

@@ -6,6 +6,7 @@ import { kStepStates, mark, svg } from './marks.js';
 import { Rows } from './rows.js';
 import { barsOf, grouped, marks, scale } from './timeline_layout.js';
 
+const kLetter = 6.6;  // px of a digit on the axis, at most
 const kOverview = 200;  // columns
 const kWaitMarks = { approval: 'asks', question: 'asks', timer: 'sleeping', signal: 'waiting', child: 'waiting', first_of: 'waiting' };
 const percent = (x) => `${x.toFixed(3)}%`;
@@ -31,12 +32,16 @@ export class Timeline {
     this.#rows = new Rows(this.#box, this.#list, (row) => this.#row(row));
     add(this.#box, this.#grid, this.#list);
     add(this.node, el('div.line.bar-head', {}, el('h2', {}, 'Timeline'), this.#note, this.#fold, this.#some), this.#axis, this.#overview, this.#box, legend());
+    this.#sized.observe(this.#box);
     this.#overview.addEventListener('click', (event) => {
       const place = this.#overview.getBoundingClientRect();
       this.#rows.reveal(Math.floor(((event.clientX - place.left) / place.width) * this.#shown.length));
     });
   }
   #shown = [];
+  // A phone that is turned: labels are as far apart as the new width wants.
+  #drawnAt = 0;
+  #sized = new ResizeObserver(() => { if (this.#data && this.#box.clientWidth !== this.#drawnAt) this.draw(); });
   #toggle(one) {
     one.setAttribute('aria-pressed', String(one.getAttribute('aria-pressed') !== 'true'));
     this.draw();
@@ -128,7 +133,8 @@ export class Timeline {
   }
 
   #drawAxis(axis, begin, end, run, restarts, copied) {
-    const wide = this.#box.clientWidth > 600;
+    this.#drawnAt = this.#box.clientWidth;
+    const wide = this.#drawnAt > 600;
     const scaleSvg = svg('svg', { class: 'ticks' });
     let labelled = -Infinity;  // the place of the last label of the upper row: one that would stand in it is left out
     const write = (x, words, row, anchor) => {
@@ -144,11 +150,16 @@ export class Timeline {
       this.#grid.append(svg('rect', { class: 'fold', x: percent(x0), width: percent(x1 - x0), y: 0, height: '100%' }));
       write((x0 + x1) / 2, length(one.to - one.from), 0, 'middle');
     }
-    const { step, all } = marks(axis, (wide ? 9 : 22) * (this.#zoom.to - this.#zoom.from) / 100);
+    const width = this.#grid.getBoundingClientRect().width || 1;
+    const letters = (count) => (count * kLetter * (this.#zoom.to - this.#zoom.from)) / width;
+    let { step, all } = marks(axis, letters(9));
+    if (step < 1000) ({ step, all } = marks(axis, letters(13)));  // their labels have milliseconds, and want the room
     for (const { t, x } of all) {
       const at = this.#zoomed(x);
       rule(at, 'tick');
-      if (at >= 0 && at < (wide ? 92 : 70)) write(at, step >= 86_400_000 ? day(t) : step < 1000 ? `${clock(t)}.${String(t % 1000).padStart(3, '0')}` : clock(t, step < 60_000), 1, 'start');
+      const words = step >= 86_400_000 ? day(t) : step < 1000 ? `${clock(t)}.${String(t % 1000).padStart(3, '0')}` : clock(t, step < 60_000);
+      const room = 100 - ((words.length + 5) * kLetter * 100) / width;  // five letters for "now"
+      if (at >= 0 && at < room) write(at, words, 1, 'start');
     }
     if (copied.length) { rule(this.#zoomed(axis.copied), 'restart'); write(this.#zoomed(axis.copied), 'fork', 0, 'start'); }
     for (const at of restarts) rule(this.at(at), 'restart');
@@ -186,7 +197,7 @@ export class Timeline {
     if (this.#data) this.draw();
     return true;
   }
-  end() { this.#rows.end(); }
+  end() { this.#sized.disconnect(); this.#rows.end(); }
 }
 
 export const titleOf = (step) => (step.kind === 'timer' && (step.name === '' || step.name === 'timer') ? 'sleep' : step.name || step.kind);
