@@ -32,10 +32,17 @@ function fetched(name) {
       continue;
     }
     try {
-      fs.mkdirSync(modules, { recursive: true });
-      for (const file of ['package.json', 'package-lock.json']) fs.copyFileSync(path.join(import.meta.dirname, file), path.join(modules, file));
-      const got = spawnSync('npm', ['ci', '--prefix', modules, '--no-audit', '--no-fund'], { stdio: 'inherit' });
+      // Unpacked beside, and moved in whole: who does not come by the lock must not load half a package.
+      const fresh = `${modules}.fetched`;
+      for (const folder of [modules, fresh]) {
+        fs.mkdirSync(folder, { recursive: true });
+        for (const file of ['package.json', 'package-lock.json']) fs.copyFileSync(path.join(import.meta.dirname, file), path.join(folder, file));
+      }
+      const got = spawnSync('npm', ['ci', '--prefix', fresh, '--no-audit', '--no-fund'], { stdio: 'inherit' });
       assert.equal(got.status, 0, 'npm ci');
+      fs.rmSync(path.join(modules, 'node_modules'), { recursive: true, force: true });
+      fs.renameSync(path.join(fresh, 'node_modules'), path.join(modules, 'node_modules'));
+      fs.rmSync(fresh, { recursive: true });
     } finally {
       fs.rmdirSync(lock);
     }
