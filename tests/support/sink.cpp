@@ -32,26 +32,31 @@ Sink::Reply Sink::act(Reply::Act what) {
   return reply;
 }
 
-Sink::Sink(Script script)
-    : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
-      end_(::eventfd(0, EFD_CLOEXEC)),
-      script_(std::move(script)) {
+Sink::Sink(Script script) : Sink(Down{}) {
+  this->script(std::move(script));
+  open();
+}
+
+Sink::Sink(Down) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), end_(::eventfd(0, EFD_CLOEXEC)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
   if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listener_.get(), 512) != 0 ||
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    throw std::runtime_error("sink: cannot listen");
+    throw std::runtime_error("sink: no port");
   port_ = ntohs(address.sin_port);
+}
+
+void Sink::open() {
+  if (::listen(listener_.get(), 512) != 0) throw std::runtime_error("sink: cannot listen");
   acceptor_ = std::jthread([this] { accept_loop(); });
 }
 
 Sink::~Sink() {
   const std::uint64_t one = 1;
   (void)!::write(end_.get(), &one, sizeof one);
-  acceptor_.join();
+  if (acceptor_.joinable()) acceptor_.join();
   std::vector<Serving> threads;
   {
     Lock lock(mutex_);
@@ -68,6 +73,16 @@ void Sink::script(Script next) {
 std::vector<Sink::Request> Sink::requests() const {
   Lock lock(mutex_);
   return requests_;
+}
+
+Sink::Request Sink::last() const {
+  Lock lock(mutex_);
+  return requests_.empty() ? Request{} : requests_.back();
+}
+
+std::size_t Sink::count() const {
+  Lock lock(mutex_);
+  return requests_.size();
 }
 
 bool Sink::wait(int fd, short events, std::chrono::milliseconds longest) const {

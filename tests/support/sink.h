@@ -38,10 +38,14 @@ class Sink {
   static Reply act(Reply::Act what);
 
   explicit Sink(Script script = {});
+  // Has its port and refuses connections until open().
+  struct Down {};
+  explicit Sink(Down);
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
+  void open();
   void script(Script next);
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] std::string url(const std::string& path = "/hook") const {
@@ -49,7 +53,8 @@ class Sink {
   }
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   [[nodiscard]] std::vector<Request> requests() const;
-  [[nodiscard]] std::size_t count() const { return requests().size(); }
+  [[nodiscard]] Request last() const;
+  [[nodiscard]] std::size_t count() const;
   [[nodiscard]] int connections() const { return connections_.load(); }
   [[nodiscard]] int most_at_once() const { return most_.load(); }
 

@@ -1,5 +1,5 @@
-// What the tests of the outbox share: a rig whose deliveries go to memory, rows written by hand, and the lines that are
-// logged meanwhile.
+// What the tests of the outbox share: a rig whose deliveries go to memory, and once more to a receiver over HTTP; rows
+// written by hand, and the lines that are logged meanwhile.
 #pragma once
 
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 
 #include "agent/kernel/outbox.h"
 #include "tests/support/rig.h"
+#include "tests/work/wire.h"
 
 namespace bide::test {
 
@@ -18,6 +19,7 @@ struct OutboxBox : Rig {
     deliveries = options;
   }
   void open() {
+    if (GENERATE(false, true)) transport.over_http();
     add("flow", [](flow::Context&) { return std::string("null"); });
     (void)start("flow");
     drive();
@@ -54,6 +56,7 @@ struct OutboxBox : Rig {
   }
   int rows() { return static_cast<int>(number("SELECT count(*) FROM outbox")); }
   int keys = 0;
+  Wire transport{Rig::transport};  // hides it
 };
 
 // Lines that the process logs meanwhile.

@@ -4,6 +4,7 @@
 #include "agent/base/json.h"
 #include "agent/work/remote_tasks.h"
 #include "tests/support/rig.h"
+#include "tests/work/wire.h"
 
 using namespace bide;
 using namespace bide::test;
@@ -13,8 +14,10 @@ namespace {
 struct Pushed {
   Rig rig;
   std::unique_ptr<work::RemoteTasks> remote;
+  Wire transport{rig.transport};
 
   explicit Pushed(kernel::Effect effect = kernel::Effect::idempotent) {
+    if (GENERATE(false, true)) transport.over_http();  // each test, once more
     rig.deliveries.emplace();
     rig.add("chore",
             [effect](flow::Context& c) { return c.task("shrink", c.input(), {.effect = effect, .retries = 1}); });
@@ -32,7 +35,7 @@ struct Pushed {
     rig.sweep->add("undispatched", [this](TimeMs now) { return remote->push(now); });
   }
   void answer(int status, const std::string& body) {
-    rig.transport.answers([status, body](const work::Envelope&) {
+    transport.answers([status, body](const work::Envelope&) {
       work::Answered answered = MemoryTransport::status(status);
       answered.body = body;
       return answered;
@@ -57,7 +60,7 @@ TEST_CASE("[K8] push: a 2xx with a body is the result, asked for under the step'
   world.go();
   CHECK(world.status(run) == "completed");
   CHECK(world.rig.run(run).result == R"({"n": 1.50})");
-  const auto sent = world.rig.transport.sent();
+  const auto sent = world.transport.sent();
   REQUIRE(sent.size() == 1);
   CHECK(sent.front().url == "https://app.example/shrink");
   CHECK(json::string_member(sent.front().body, "function") == "shrink");
@@ -77,7 +80,7 @@ TEST_CASE(
   world.rig.advance(29'000);
   CHECK_FALSE(world.remote->heartbeat({task, 1, "remote:bob"}));
   (void)world.rig.sweep->pass();
-  CHECK(world.rig.transport.count() == 1);
+  CHECK(world.transport.count() == 1);
   SECTION("in time") {
     CHECK(std::holds_alternative<Problem>(world.remote->complete({task, 2, "remote:bob"}, "1", std::nullopt)));
     CHECK(std::holds_alternative<work::RemoteTasks::Recorded>(
@@ -92,8 +95,8 @@ TEST_CASE(
     (void)world.rig.sweep->pass();
     world.go();
     CHECK(world.rig.run(run).result == "8");
-    CHECK(world.rig.transport.count() == 2);
-    CHECK(world.rig.transport.keys().size() == 1);  // the same effect
+    CHECK(world.transport.count() == 2);
+    CHECK(world.transport.keys().size() == 1);  // the same effect
     CHECK(std::holds_alternative<Problem>(world.remote->complete({task, 1, "remote:bob"}, "9", std::nullopt)));
     CHECK(world.rig.count_events(run, "step.late_outcome") == 1);
   }
@@ -102,7 +105,7 @@ TEST_CASE(
 TEST_CASE(
     "[O3] push: an endpoint that is down keeps its task, is tried again under one key, and loses no lease meanwhile") {
   Pushed world(kernel::Effect::non_idempotent);
-  world.rig.transport.answers([](const work::Envelope&) { return MemoryTransport::refused(); });
+  world.transport.answers([](const work::Envelope&) { return MemoryTransport::refused(); });
   const RunId run = world.rig.start("chore");
   world.go();
   for (int i = 0; i < 40; ++i) {
@@ -110,8 +113,8 @@ TEST_CASE(
     (void)world.rig.sweep->pass();
     (void)world.rig.deliver();
   }
-  CHECK(world.rig.transport.count() > 5);
-  CHECK(world.rig.transport.keys().size() == 1);
+  CHECK(world.transport.count() > 5);
+  CHECK(world.transport.keys().size() == 1);
   CHECK(world.rig.number("SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL") == 1);
   CHECK(world.rig.journal(run).front().status == kernel::StepStatus::started);
   CHECK(world.status(run) == "waiting");
@@ -137,7 +140,7 @@ TEST_CASE("[E9] push: an answer that is not JSON is a final failure, and its eff
   world.go();
   CHECK(world.status(run) == "failed");
   CHECK(world.rig.run(run).error->find("BadResult") != std::string::npos);
-  CHECK(world.rig.transport.count() == 1);
+  CHECK(world.transport.count() == 1);
 }
 
 TEST_CASE("[O3] push: delivered and not recorded at a crash: asked again under the same key, one result") {
@@ -146,7 +149,7 @@ TEST_CASE("[O3] push: delivered and not recorded at a crash: asked again under t
   const RunId run = world.rig.start("chore");
   world.rig.drive();
   (void)world.rig.sweep->pass();
-  world.rig.transport.answers([](const work::Envelope&) -> work::Answered { throw std::runtime_error("died"); });
+  world.transport.answers([](const work::Envelope&) -> work::Answered { throw std::runtime_error("died"); });
   (void)world.rig.deliver();
   world.remote.reset();
   world.rig.restart();
@@ -156,5 +159,5 @@ TEST_CASE("[O3] push: delivered and not recorded at a crash: asked again under t
   (void)world.rig.deliver();
   world.rig.drive();
   CHECK(world.rig.run(run).result == "5");
-  CHECK(world.rig.transport.keys().size() == 1);
+  CHECK(world.transport.keys().size() == 1);
 }

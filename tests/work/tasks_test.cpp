@@ -2,13 +2,13 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
-#include <set>
 #include <thread>
 
 #include "agent/base/json.h"
 #include "tests/support/eventually.h"
 #include "tests/support/verdict.h"
 #include "tests/support/vfs_shim.h"
+#include "tests/work/wire.h"
 
 namespace bide {
 namespace {
@@ -66,9 +66,9 @@ TEST_CASE("[N32] two dispatches of one task at once, 100 times on two threads: o
   test::VfsShim disk("n32");
   Rig rig(Rig::Mode::threaded);
   rig.vfs = disk.name();
-  std::atomic<int> executions{0};
-  rig.add_task("work", [&](const std::string&, const flow::EffectInfo&) {
-    ++executions;
+  test::Effect effect;
+  rig.add_task("work", [&](const std::string& request, const flow::EffectInfo& info) {
+    effect(request, info);
     return std::string("1");
   });
   rig.add("flow", [](flow::Context& c) { return c.task("work"); });
@@ -93,13 +93,17 @@ TEST_CASE("[N32] two dispatches of one task at once, 100 times on two threads: o
     CHECK(rig.run(run).status == RunStatus::completed);
   }
   CHECK(both == 100);
-  CHECK(executions == 100);
+  CHECK(effect.count() == 100);
+  CHECK(effect.keys() == 100);
 }
 
 TEST_CASE("[N33] killed between the task's intent and its dispatch: offered again at 30 s, not at 29 s") {
   Rig rig;
-  int executions = 0;
-  rig.add_task("work", [&](const std::string&, const flow::EffectInfo&) { return std::to_string(++executions); });
+  test::Effect effect;
+  rig.add_task("work", [&](const std::string& request, const flow::EffectInfo& info) {
+    effect(request, info);
+    return std::to_string(effect.count());
+  });
   rig.add("flow", [](flow::Context& c) { return c.task("work"); });
   const RunId run = rig.start("flow");
   rig.drive();
@@ -185,9 +189,10 @@ TEST_CASE("[N36] 100 stuck tasks in a run that is backed off and one in another:
 
 TEST_CASE("[N37] a task's retry that is due in an hour: nothing for an hour, then it runs") {
   Rig rig;
-  int executions = 0;
-  rig.add_task("work", [&](const std::string&, const flow::EffectInfo&) -> std::string {
-    if (++executions == 1) throw std::runtime_error("busy");
+  test::Effect effect;
+  rig.add_task("work", [&](const std::string& request, const flow::EffectInfo& info) -> std::string {
+    effect(request, info);
+    if (effect.count() == 1) throw std::runtime_error("busy");
     return "2";
   });
   rig.add("flow", [](flow::Context& c) { return c.task("work"); });
@@ -207,20 +212,20 @@ TEST_CASE("[N37] a task's retry that is due in an hour: nothing for an hour, the
   rig.drive();
   CHECK(rig.run(run).result == "2");
   CHECK(rig.journal(run).at(0).executions == 2);
+  CHECK(effect.count() == 2);
+  CHECK(effect.keys() == 1);
 }
 
 TEST_CASE("[N95] a task's worker dies after the claim: its lease lapses and E1 decides") {
   for (const Effect effect : {Effect::idempotent, Effect::non_idempotent}) {
     INFO(to_text(effect));
     Rig rig;
-    int effects = 0;
+    test::Effect receiver;
     bool die = true;
-    std::set<std::string> keys;
-    rig.add_task("work", [&](const std::string&, const flow::EffectInfo& info) {
-      ++effects;
-      keys.insert(info.idempotency_key);
+    rig.add_task("work", [&](const std::string& request, const flow::EffectInfo& info) {
+      receiver(request, info);
       if (die) throw test::Died{};
-      return std::to_string(effects);
+      return std::to_string(receiver.count());
     });
     rig.add("flow", [&](flow::Context& c) { return c.task("work", "null", {.effect = effect, .retries = 0}); });
     const RunId run = rig.start("flow");
@@ -245,7 +250,8 @@ TEST_CASE("[N95] a task's worker dies after the claim: its lease lapses and E1 d
     CHECK(do_tasks(rig) == 1);
     rig.drive();
     CHECK(rig.run(run).result == "2");
-    CHECK(keys.size() == 1);
+    CHECK(receiver.count() == 2);
+    CHECK(receiver.keys() == 1);
     CHECK(rig.journal(run).at(0).executions == 2);
   }
 }
