@@ -61,6 +61,8 @@ TEST_CASE(
   rig.drive(1);
   REQUIRE(rig.run(run).status == RunStatus::failed);
   REQUIRE(rig.run(child).status == RunStatus::completed);
+  // It is recorded at its end, and not only found by the retry [P1].
+  CHECK(rig.number("SELECT count(*) FROM steps WHERE kind = 'child' AND status = 'completed'") == 1);
   broken = false;
   CHECK(retry(rig, run) == "retried");
   rig.drive();

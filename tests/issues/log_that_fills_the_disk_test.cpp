@@ -42,7 +42,7 @@ TEST_CASE("A log that has grown too large keeps its beginning and its end, and g
 
 TEST_CASE("A log that is not large is left alone") {
   const TempDir dir;
-  write_file(dir / "1.log", std::string(1 << 20, 'x'));
+  write_file(dir / "1.log", std::string(20 << 20, 'x'));  // long enough to be cut, and not yet too large
   CHECK_FALSE(work::cut_log(dir.str("1.log")));
   CHECK_FALSE(work::cut_log(dir.str("none.log")));
 }
