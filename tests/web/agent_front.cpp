@@ -91,6 +91,7 @@ AgentFront::~AgentFront() {
   hearing_.store(nullptr);
   streams_->stop();
   server_->stop();
+  rig.store->close();  // a bell of its last batch may still speak to the streams
 }
 
 void AgentFront::restart() {
