@@ -20,7 +20,7 @@ if(BIDE_COVERAGE)
     COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target test_kernel test_flow test_work bide-sim
     COMMAND ${CMAKE_COMMAND} -E chdir ${CMAKE_BINARY_DIR} ${CMAKE_CTEST_COMMAND} -L kernel --output-on-failure
     COMMAND ${CMAKE_BINARY_DIR}/tests/bide-sim --seeds 60
-    COMMAND gcovr --root ${CMAKE_SOURCE_DIR} --filter agent/kernel/ --exclude-throw-branches
+    COMMAND gcovr --root ${CMAKE_SOURCE_DIR} --filter ${CMAKE_SOURCE_DIR}/agent/kernel/ --exclude-throw-branches
             --exclude-unreachable-branches --branches --fail-under-branch 100 ${CMAKE_BINARY_DIR}
     WORKING_DIRECTORY ${CMAKE_BINARY_DIR}
     USES_TERMINAL VERBATIM)
