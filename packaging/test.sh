@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What a change must pass, from a fresh clone: installs what is missing, builds, and runs all tests but those labelled
-# long or bench. Ends with CTest's summary; exit code 0 if all passed. Ten minutes on two cores.
+# long or bench. Ends with CTest's summary; exit code 0 if all passed. A quarter of an hour on two cores.
 #   packaging/test.sh [--sanitizers]    also with the address and undefined-behaviour sanitizers, and with the thread
-#                                       sanitizer (the floors that have threads), in one run of CTest: three quarters
-#                                       of an hour
+#                                       sanitizer (the floors that have threads), in one run of CTest: an hour
+#                                       and more
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -287,7 +287,8 @@ const Verb kVerbs[] = {
     {"completion", "the script that completes bide's words in a shell", false, for_completion,
      "bide completion bash > /etc/bash_completion.d/bide"},
 };
-constexpr const char* kWorkflowVerbs[] = {"input", "progress", "result", "send", "sleep", "step", "value", "wait"};
+constexpr const char* kWorkflowVerbs[] = {"call", "continue-as-new", "each",  "input", "progress", "result",
+                                          "send", "sleep",           "state", "step",  "value",    "wait"};
 
 const Verb* find_verb(const std::string& name) {
   const auto* found =

@@ -105,7 +105,15 @@ async function form({ agent, signedIn }) {
 
   // As JSON: what the form had is there to go on from.
   const again = await agent.wait(agent.run('form'), 'when');
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  await page.route(`**/v1/waits/${again.id}`, async (route) => { await held; await route.continue(); });
   await page.goto(at(agent, `#/wait/${again.id}`));
+  // Until it is there nothing of the question before can be typed into or pressed.
+  await page.locator('[inert]').waitFor({ state: 'attached' });
+  release();
+  await page.locator('.meta', { hasText: `wait ${again.id}` }).waitFor();
+  assert.equal(await page.locator('[inert]').count(), 0);
   await page.getByLabel('Sunday morning').check();
   await page.getByRole('button', { name: 'Write the answer as JSON instead' }).click();
   const area = page.getByLabel('The answer as JSON');

@@ -104,6 +104,10 @@ TEST_CASE("arguments: the completion of bash knows verbs and flags") {
     return test::run({.argv = words}).out;
   };
   CHECK(complete({"ap"}) == "approve\n");
+  CHECK(complete({"ea"}) == "each\n");  // those of workflows too
+  CHECK(complete({"cont"}) == "continue-as-new\n");
+  CHECK(complete({"sta"}) == "state\n");
+  CHECK(complete({"cal"}) == "call\n");
   CHECK(complete({"run", "--wa"}) == "--wait\n");
   CHECK(complete({"serve", "--print"}) == "--print-config\n");
 }

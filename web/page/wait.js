@@ -26,6 +26,7 @@ export class WaitView {
   #late = [];
   #watcher = null;
   #online = true;
+  #turn = 0;            // of the question that was asked for last: an answer about another one comes too late
 
   constructor(place) { this.#place = place; }
   get id() { return this.#wait?.id ?? 0; }
@@ -33,6 +34,8 @@ export class WaitView {
 
   async open(id) {
     this.close(false);
+    const turn = ++this.#turn;
+    this.#place.inert = true;  // what stands here is another question's: nothing typed or pressed now is meant for it
     const waiting = setTimeout(() => say(this.#place, el('p.loading', {}, 'Loading…')), 300);
     let found;
     let run;
@@ -41,7 +44,9 @@ export class WaitView {
       run = found && (await getIfThere(`/v1/runs/${found.value.run}`))?.value;
     } finally {
       clearTimeout(waiting);
+      if (turn === this.#turn) this.#place.inert = false;
     }
+    if (turn !== this.#turn) return;
     if (!found) {
       say(this.#place, el('h1', { tabindex: '-1' }, 'There is no such question'), el('p', {}, `Nothing has the number ${id}; its run may have been deleted.`), link('#/', 'To the inbox'));
       return;
@@ -61,6 +66,8 @@ export class WaitView {
   }
   close(clear = true) {
     this.#wait = null;
+    this.#turn += 1;
+    this.#place.inert = false;
     this.#watcher?.disconnect();
     if (clear) this.#place.replaceChildren();
   }
