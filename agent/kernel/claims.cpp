@@ -255,7 +255,8 @@ Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now, Rip
   const std::string error = json::Writer()
                                 .begin_object()
                                 .member("code", "CrashLoop")
-                                .member("message", "10 attempts in a row ended with the process, without progress")
+                                .member("message", std::to_string(limits::kCrashLoop) +
+                                                       " attempts in a row ended with the process, without progress")
                                 .end_object()
                                 .take();
   // E6: its code is given up, what it did is taken back; ten deaths over that too, and it ends as it is.
