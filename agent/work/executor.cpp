@@ -284,9 +284,7 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
   try {
     flow::Context context(attempt, random_);
     finish.result = workflow.run(context);
-    if (const auto refused = json::check(*finish.result)) {
-      finish.error = flow::error_json("BadResult", "The workflow's result is not JSON: " + refused->why);
-    }
+    if (auto refused = flow::unusable(*finish.result)) finish.error = std::move(*refused);
   } catch (const flow::AttemptClosed&) {
     // Suspended, lost, cancelled or ending: told below by the attempt itself.
   } catch (const flow::StepFailed& e) {

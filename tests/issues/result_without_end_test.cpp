@@ -10,7 +10,7 @@ using namespace bide;
 using kernel::RunStatus;
 using test::Rig;
 
-TEST_CASE("[D5] the result of native code has at most 1 MiB; a larger one fails the run and says so") {
+TEST_CASE("[D5] the result of native code has at most 1 MiB, and a larger one fails the run and says so") {
   Rig rig;
   std::size_t bytes = 0;
   rig.add("talks", [&](flow::Context&) { return "\"" + std::string(bytes - 2, 'x') + "\""; });
