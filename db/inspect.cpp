@@ -15,12 +15,4 @@ std::vector<std::string> check_file(ReadTx& tx) {
   return wrong;
 }
 
-FileSize file_size(ReadTx& tx) {
-  Query q(tx,
-          "SELECT p.page_size * c.page_count, p.page_size * f.freelist_count FROM pragma_page_size p, "
-          "pragma_page_count c, pragma_freelist_count f");
-  q.one();
-  return {q.integer(0), q.integer(1)};
-}
-
 }  // namespace bide::db

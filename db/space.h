@@ -12,6 +12,8 @@ struct FileSpace {
   std::int64_t page_bytes = 0;
   std::int64_t pages = 0;  // of the file, without its WAL
   std::int64_t free = 0;   // of them: nothing is in them
+  [[nodiscard]] std::int64_t bytes() const { return pages * page_bytes; }
+  [[nodiscard]] std::int64_t free_bytes() const { return free * page_bytes; }
   [[nodiscard]] std::int64_t used_bytes() const { return (pages - free) * page_bytes; }
 };
 [[nodiscard]] FileSpace file_space(ReadTx& tx);

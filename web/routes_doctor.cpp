@@ -9,6 +9,7 @@
 #include "agent/kernel/metrics.h"
 #include "db/inspect.h"
 #include "db/shell.h"
+#include "db/space.h"
 #include "web/body.h"
 #include "web/problem.h"
 #include "web/routes.h"
@@ -83,11 +84,11 @@ void look_at_agent(Ports& ports, Findings& found) {
 Response doctor(Ports& ports, Request&) {
   Findings found;
   look_at_agent(ports, found);
-  db::FileSize size;
+  db::FileSpace size;
   ports.commands.store().read([&](db::ReadTx& tx) {
     look_at_file(tx, found);
     look_at_work(kernel::read_metrics(tx), found);
-    size = db::file_size(tx);
+    size = db::file_space(tx);
     return 0;
   });
   json::Writer out;
@@ -97,7 +98,7 @@ Response doctor(Ports& ports, Request&) {
     out.member("command", one.command).end_object();
   }
   out.end_array().member("version", ports.version).member("sqlite", db::sqlite_version());
-  out.member("file_bytes", size.bytes).member("file_free_bytes", size.free_bytes);
+  out.member("file_bytes", size.bytes()).member("file_free_bytes", size.free_bytes());
   return json_response(200, out.end_object().take());
 }
 

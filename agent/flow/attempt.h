@@ -30,7 +30,7 @@
 
 namespace bide::flow {
 
-class Rehearsal;  // rehearsal.h
+class Rehearsal;  // rehearsal_port.h
 struct Replayed;  // nondeterminism.h
 
 enum class Style { native, program, remote };

@@ -6,6 +6,7 @@
 
 #include "agent/base/errors.h"
 #include "agent/flow/attempt.h"
+#include "agent/flow/failure_json.h"
 
 namespace bide::flow {
 
@@ -56,13 +57,5 @@ inline constexpr DurationMs kGoneLookMs = 250;
 // The row of a holder, and its entry in the transaction that begins its step.
 [[nodiscard]] kernel::ProcessRow holder_row(const ProcessKey& key, const std::string& nonce);
 void add_holder(db::Tx& tx, const kernel::Fence& fence, kernel::ProcessRow row, StepId step);
-
-// E9: the effect is known to have happened; what cannot be kept is a final failure that says so. nullopt: it can.
-[[nodiscard]] std::optional<std::string> unusable(std::string_view result);
-// E9: it did what it does, though what it said of it cannot be kept.
-[[nodiscard]] bool effect_happened(std::string_view error);
-
-// {"code":…,"message":…}
-[[nodiscard]] std::string error_json(std::string_view code, std::string_view message);
 
 }  // namespace bide::flow

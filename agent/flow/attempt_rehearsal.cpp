@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "agent/flow/attempt.h"
-#include "agent/flow/rehearsal.h"
+#include "agent/flow/rehearsal_port.h"
 
 namespace bide::flow {
 

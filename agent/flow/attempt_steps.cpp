@@ -14,30 +14,6 @@ DurationMs backoff_of(const StepAsk& ask, std::int64_t failures, std::uint64_t c
   return retry_delay(ask.backoff, failures, chance);
 }
 
-std::optional<std::string> unusable(std::string_view result) {
-  if (result.size() > limits::kDocumentBytes) {
-    json::Writer w;
-    w.begin_object()
-        .member("code", "ResultTooLarge")
-        .member("message", "The result is over 1 MiB; its first 4096 bytes are kept.");
-    return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
-  }
-  if (const auto refused = json::check(result)) {
-    json::Writer w;
-    w.begin_object()
-        .member("code", "BadResult")
-        .member("message",
-                "The result is not JSON: " + refused->why + " at byte " + std::to_string(refused->offset) + ".");
-    return w.member("kept", std::string(result.substr(0, limits::kKeptOfTooLarge))).end_object().take();
-  }
-  return std::nullopt;
-}
-
-bool effect_happened(std::string_view error) {
-  const auto code = json::string_member(error, "code");
-  return code == "ResultTooLarge" || code == "BadResult" || code == "SecretInResult";
-}
-
 Outcome Attempt::begin_step(const StepAsk& ask, const Caller& caller) {
   Guard guard(mutex_);
   // Each of them holds a connection and a thread: beyond these a verb asks again [P1].

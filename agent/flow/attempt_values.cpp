@@ -79,6 +79,10 @@ Outcome Attempt::record(Guard& guard, const StepAsk& ask, const std::function<st
     made = make();
   } catch (...) {
     guard.lock();
+    if (options_.style == Style::native) {  // in no file, and nobody asks again: not an open step. A program does ask
+      entry.open = false;
+      entry.row.status = kernel::StepStatus::cancelled;
+    }
     throw;
   }
   guard.lock();

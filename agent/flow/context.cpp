@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "agent/base/json.h"
-#include "agent/flow/attempt_impl.h"
+#include "agent/flow/attempt.h"
+#include "agent/flow/failure_json.h"
+#include "agent/kernel/usage.h"
 
 namespace bide::flow {
 namespace {

@@ -98,6 +98,7 @@ Claimed take(db::Tx& tx, const ClaimRules& rules, const Candidate& best, TimeMs 
                 rules.lease ? std::optional(now + *rules.lease) : std::nullopt)
           .run();
   if (changed != 1) throw Bug("claim_next: the row changed under the writer");
+  if (best.pinned != best.version) append_event(tx, now, "run.moved", best.run, StepId());
   append_event(tx, now, "run.claimed", best.run, StepId(),
                json::Writer().begin_object().member("epoch", claimed.epoch).end_object().text());
   return claimed;
@@ -148,10 +149,7 @@ ClaimOutcome claim_next(db::Tx& tx, const ClaimRules& rules, TimeMs now) {
     }
     best = candidate;
   }
-  if (best) {
-    if (best->pinned != best->version) append_event(tx, now, "run.moved", best->run, StepId());
-    return take(tx, rules, *best, now);
-  }
+  if (best) return take(tx, rules, *best, now);
   if (full) return AtCapacity{};
   return NothingDue{};
 }
@@ -169,7 +167,6 @@ ClaimOutcome claim_run(db::Tx& tx, const ClaimRules& rules, RunId run, TimeMs no
   }
   if (!it.version.valid()) return NothingDue{};
   if (!it.cancelled && claim_forbidden(tx, rules, run)) return AtCapacity{};
-  if (it.pinned != it.version) append_event(tx, now, "run.moved", run, StepId());
   return take(tx, rules, it, now);
 }
 
@@ -255,7 +252,8 @@ Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now, Rip
   const std::string error = json::Writer()
                                 .begin_object()
                                 .member("code", "CrashLoop")
-                                .member("message", "10 attempts in a row ended with the process, without progress")
+                                .member("message", std::to_string(limits::kCrashLoop) +
+                                                       " attempts in a row ended with the process, without progress")
                                 .end_object()
                                 .take();
   // E6: its code is given up, what it did is taken back; ten deaths over that too, and it ends as it is.

@@ -51,7 +51,7 @@ using ClaimOutcome = std::variant<Claimed, NothingDue, AtCapacity>;
 [[nodiscard]] bool claim_forbidden(db::ReadTx& tx, const ClaimRules& rules, RunId run);
 
 // running → queued under the fence: shutdown, a retry later, a fault of ours [E8]. run_at may lie ahead.
-// reason: why it is not claimed, or empty. recoveries → 0 [K6] unless keep_recoveries.
+// reason: why it is not claimed, or empty. recoveries → 0 [K6].
 [[nodiscard]] bool hand_back(db::Tx& tx, const Fence& fence, TimeMs run_at, std::string_view reason, TimeMs now);
 
 // K3, X1: an attempt that did not end when told. epoch + 1; queued, or ended if it was cancelled: its open steps are

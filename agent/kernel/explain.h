@@ -38,13 +38,13 @@ struct WaitingOn {
 };
 
 // reason, by state:
-//   completed | failed | cancelled                         it has ended
-//   needs_answer | in_doubt | waits_for_signal | sleeping  an open wait (the first that a person can do something
-//   about) retry_later | scheduled                                queued for later due | at_capacity | workers_busy |
-//   clock_held | paused | waits_for_app queued and not claimed yet version_missing | workflow_missing |
-//   previous_attempt_alive | agent_fault | …   the reason that stands on the run executing | ending | cancelling | held
-//   | replaying | not_driven | driven_by_app running stalled                                                nothing
-//   would wake it: the sweep re-drives it [W5]
+//   ended       completed | failed | cancelled
+//   waits       needs_answer | in_doubt | waits_for_signal | waits_for_child | sleeping (of its waits the one that a
+//               person can do most about) | waits_for_task | stalled (nothing would wake it: it is re-driven [W5])
+//   for later   retry_later | scheduled, or what its wait says
+//   queued      paused | compensating | clock_held | waits_for_app | at_capacity | workers_busy | due, or what stands
+//               on the run: version_missing | workflow_missing | previous_attempt_alive | agent_fault | …
+//   running     executing | cancelling | ending | held | replaying | driven_by_app | not_driven
 struct Explanation {
   RunId run;
   RunStatus state = RunStatus::queued;

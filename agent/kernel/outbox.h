@@ -104,7 +104,7 @@ void postpone(db::Tx& tx, DeliveryId id, TimeMs until);
 // The wait before try n + 1, without Retry-After and spreading: min(5 000 · 2^(tries−1), 600 000).
 [[nodiscard]] DurationMs delivery_backoff(std::int64_t tries);
 
-// -- Operators. Problem codes: delivery_not_found 404, not_parked 409, endpoint_off 409.
+// -- Operators. Problem codes: delivery_not_found 404, endpoint_off 409.
 struct DeliveryChanged {
   DeliveryId id;
 };

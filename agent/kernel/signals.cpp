@@ -60,7 +60,7 @@ SignalOutcome send_signal(db::Tx& tx, RunId run, std::string_view name, std::str
   {
     db::Query q(tx, "SELECT count(*) FROM signals WHERE run_id = ? AND name = ? AND consumed_by IS NULL");
     if (q.bind(run, name).one().integer(0) >= limits::kUnreadSignals) {
-      return problem("too_many_signals", "10000 signals of this name are unread.",
+      return problem("too_many_signals", std::to_string(limits::kUnreadSignals) + " signals of this name are unread.",
                      "bide explain " + std::to_string(run.value));
     }
   }

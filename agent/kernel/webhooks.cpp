@@ -77,8 +77,8 @@ WebhookOutcome add_webhook(db::Tx& tx, const NewWebhook& add, std::string_view b
   {
     db::Query q(tx, "SELECT count(*) FROM webhooks");
     if (q.one().integer(0) >= limits::kWebhooks)
-      return problem("too_many_webhooks",
-                     "An agent has at most 100 webhooks: each event is compared with all of them.");
+      return problem("too_many_webhooks", "An agent has at most " + std::to_string(limits::kWebhooks) +
+                                              " webhooks: each event is compared with all of them.");
   }
   db::Query(tx,
             "INSERT INTO webhooks (url, filter, secrets, allow, created_by, created_at, format, decision_links) VALUES "

@@ -2,6 +2,7 @@
 
 #include "agent/base/log.h"
 #include "agent/kernel/clock_mark.h"
+#include "agent/work/once.h"
 
 namespace bide::work {
 
@@ -14,27 +15,12 @@ Commands::Commands(db::Store& store, Random& random, Executor& executor, Sweep& 
       feed_(feed),
       find_workflow_(std::move(find_workflow)) {}
 
-// M1: look, act, store in one transaction. Two at once wait for each other at the writer.
 template <class Outcome>
 std::variant<Answer, Problem> Commands::once(const Once& key, db::Purpose purpose,
                                              const std::function<Outcome(db::Tx&)>& effect,
                                              const Render<Outcome>& render) {
-  return store_.write(
-      [&](db::Tx& tx) -> std::variant<Answer, Problem> {
-        if (key) {
-          const auto found = kernel::find_answer(tx, *key);
-          if (const auto* stored = std::get_if<kernel::StoredAnswer>(&found))
-            return Answer{stored->status, stored->response, "", true};
-          if (std::holds_alternative<kernel::OtherBody>(found)) {
-            return problem("idempotency_conflict", "This Idempotency-Key was used with another request.",
-                           "Use a new key for a new request, or send the same body again.");
-          }
-        }
-        const Answer answer = render(effect(tx));
-        if (key) kernel::store_answer(tx, *key, answer.status, answer.body, tx.now());
-        return answer;
-      },
-      purpose);
+  return work::once(
+      store_, key, [&](db::Tx& tx) { return render(effect(tx)); }, purpose);
 }
 
 std::variant<Answer, Problem> Commands::start_run(const StartRequest& request, const kernel::Principal& by,

@@ -6,7 +6,7 @@
 #include "agent/base/json.h"
 #include "agent/base/log.h"
 #include "agent/base/thread_name.h"
-#include "agent/flow/attempt_impl.h"
+#include "agent/flow/failure_json.h"
 #include "agent/work/wall.h"
 
 namespace bide::work {
@@ -284,9 +284,7 @@ void Executor::drive_native(flow::Attempt& attempt, const flow::NativeWorkflow& 
   try {
     flow::Context context(attempt, random_);
     finish.result = workflow.run(context);
-    if (const auto refused = json::check(*finish.result)) {
-      finish.error = flow::error_json("BadResult", "The workflow's result is not JSON: " + refused->why);
-    }
+    if (auto refused = flow::unusable(*finish.result)) finish.error = std::move(*refused);
   } catch (const flow::AttemptClosed&) {
     // Suspended, lost, cancelled or ending: told below by the attempt itself.
   } catch (const flow::StepFailed& e) {
@@ -384,53 +382,6 @@ void Executor::ripple(db::Tx& tx, const kernel::Ripples& ripples) {
     if (!ripples.told.empty() && due_bell_) due_bell_();  // X1: they have 30 s
     ring();
   });
-}
-
-std::optional<BootMs> Executor::abandon_overdue() {
-  const BootMs now = store_.system_clock().boot_ms();
-  // Their ends could not be written, and the sweep would wait with them for room.
-  if (store_.health().storage_full) return now + limits::kDiskProbeMs;
-  std::optional<BootMs> next;
-  std::vector<std::shared_ptr<flow::Attempt>> overdue;
-  std::vector<std::pair<RunId, std::shared_ptr<flow::Attempt>>> past_deadline;  // past the deadline of an attempt [X5]
-  {
-    Lock lock(mutex_);
-    for (const auto& [run, driven] : driven_) {
-      if (!driven.attempt || driven.attempt->closing() == flow::Closing::lease_lost) continue;
-      std::optional<BootMs> end;
-      if (const BootMs deadline = driven.attempt->deadline_boot_ms();
-          deadline > 0 && driven.attempt->closing() == flow::Closing::open) {
-        if (deadline <= now) {
-          past_deadline.emplace_back(run, driven.attempt);
-        } else {
-          next = next ? std::min(*next, deadline) : deadline;
-        }
-      }
-      if (driven.told_at) end = *driven.told_at + options_.abandon_after;
-      for (const auto& call : driven.attempt->open_calls()) {
-        if (call.executing && call.deadline_boot_ms > 0) {
-          const BootMs late = call.deadline_boot_ms + options_.abandon_after;
-          end = end ? std::min(*end, late) : late;
-        }
-      }
-      if (!end) continue;
-      if (*end <= now) {
-        overdue.push_back(driven.attempt);
-      } else {
-        next = next ? std::min(*next, *end) : *end;
-      }
-    }
-  }
-  for (const auto& [run, attempt] : past_deadline) {
-    attempt->end(flow::error_json("Timeout", "An attempt of the run took longer than its deadline allows."));
-    told(run);
-    next = next ? std::min(*next, now + options_.abandon_after) : now + options_.abandon_after;
-  }
-  for (const auto& attempt : overdue) {
-    log::warn("run.abandoned", {{"run", attempt->fence().run.value}, {"epoch", attempt->fence().epoch}});
-    attempt->abandon();
-  }
-  return next;
 }
 
 bool Executor::stop() NO_THREAD_SAFETY_ANALYSIS {

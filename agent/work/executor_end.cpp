@@ -1,5 +1,11 @@
-// How the executor ends a run: its end is written, what is to be taken back is taken back, then it ends [E6].
+// How the executor ends a run: its end is written, what is to be taken back is taken back, then it ends [E6]; and how
+// it leaves one behind that does not end when told [K3, X1].
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "agent/base/log.h"
+#include "agent/flow/failure_json.h"
 #include "agent/flow/undo.h"
 #include "agent/work/executor.h"
 
@@ -70,6 +76,53 @@ void Executor::compensate(const kernel::Fence& fence, const flow::NativeWorkflow
   if (!done) throw Bug("compensate: given up without being closed");
   const auto ended = undo->finish({});
   log::info("run.ended", {{"run", fence.run.value}, {"epoch", fence.epoch}, {"how", static_cast<int>(ended)}});
+}
+
+std::optional<BootMs> Executor::abandon_overdue() {
+  const BootMs now = store_.system_clock().boot_ms();
+  // Their ends could not be written, and the sweep would wait with them for room.
+  if (store_.health().storage_full) return now + limits::kDiskProbeMs;
+  std::optional<BootMs> next;
+  std::vector<std::shared_ptr<flow::Attempt>> overdue;
+  std::vector<std::pair<RunId, std::shared_ptr<flow::Attempt>>> past_deadline;  // past the deadline of an attempt [X5]
+  {
+    Lock lock(mutex_);
+    for (const auto& [run, driven] : driven_) {
+      if (!driven.attempt || driven.attempt->closing() == flow::Closing::lease_lost) continue;
+      std::optional<BootMs> end;
+      if (const BootMs deadline = driven.attempt->deadline_boot_ms();
+          deadline > 0 && driven.attempt->closing() == flow::Closing::open) {
+        if (deadline <= now) {
+          past_deadline.emplace_back(run, driven.attempt);
+        } else {
+          next = next ? std::min(*next, deadline) : deadline;
+        }
+      }
+      if (driven.told_at) end = *driven.told_at + options_.abandon_after;
+      for (const auto& call : driven.attempt->open_calls()) {
+        if (call.executing && call.deadline_boot_ms > 0) {
+          const BootMs late = call.deadline_boot_ms + options_.abandon_after;
+          end = end ? std::min(*end, late) : late;
+        }
+      }
+      if (!end) continue;
+      if (*end <= now) {
+        overdue.push_back(driven.attempt);
+      } else {
+        next = next ? std::min(*next, *end) : *end;
+      }
+    }
+  }
+  for (const auto& [run, attempt] : past_deadline) {
+    attempt->end(flow::error_json("Timeout", "An attempt of the run took longer than its deadline allows."));
+    told(run);
+    next = next ? std::min(*next, now + options_.abandon_after) : now + options_.abandon_after;
+  }
+  for (const auto& attempt : overdue) {
+    log::warn("run.abandoned", {{"run", attempt->fence().run.value}, {"epoch", attempt->fence().epoch}});
+    attempt->abandon();
+  }
+  return next;
 }
 
 }  // namespace bide::work

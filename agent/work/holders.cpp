@@ -9,7 +9,7 @@
 #include "agent/base/json.h"
 #include "agent/base/log.h"
 #include "agent/base/process_tree.h"
-#include "agent/flow/attempt_impl.h"
+#include "agent/flow/failure_json.h"
 #include "agent/flow/retry_delay.h"
 #include "agent/kernel/steps.h"
 

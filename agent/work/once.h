@@ -1,5 +1,5 @@
-// M1 for commands that have no class of their own: look for the stored answer, act, store the answer, in one
-// transaction. Two at once with one key wait for each other at the writer. Thread-safe; returns after the COMMIT.
+// M1: look for the stored answer of a command, act, store the answer, in one transaction. Two at once with one key wait
+// for each other at the writer. Thread-safe; returns after the COMMIT.
 #pragma once
 
 #include <functional>

@@ -7,7 +7,7 @@
 #include <csignal>
 
 #include "agent/base/log.h"
-#include "agent/flow/attempt_impl.h"
+#include "agent/flow/failure_json.h"
 
 namespace bide::work {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/mutex.h"
-#include "agent/flow/rehearsal.h"
+#include "agent/flow/rehearsal_port.h"
 #include "agent/kernel/waits.h"
 #include "agent/work/commands.h"
 #include "agent/work/workspace_shot.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/flow/rehearsal.h"
+#include "agent/flow/rehearsal_port.h"
 #include "agent/kernel/steps.h"
 #include "agent/work/commands.h"
 #include "agent/work/rehearsal.h"

@@ -210,7 +210,8 @@ std::int64_t Sweep::redrive(const kernel::ClaimRules& rules) {
   std::string first_error;
   for (const RunId run : due) {
     try {  // one that throws does not stop the rest
-      done += store_.write([&](db::Tx& tx) { return kernel::redrive(tx, rules, run, tx.now()) ? 1 : 0; });
+      if (!store_.write([&](db::Tx& tx) { return kernel::redrive(tx, rules, run, tx.now()); })) continue;
+      ++done;
       if (redriven_) redriven_(run);
     } catch (const std::exception& e) {
       log::warn("sweep.redrive_failed", {{"run", run.value}, {"error", e.what()}});
@@ -263,6 +264,7 @@ void Sweep::loop(std::stop_token stop) {
 // W1: the next pass `interval` after the end of the last while something is unfinished, else at the next due time of
 // its own checks. What time makes due in the file is rung by the dispatcher.
 std::optional<DurationMs> Sweep::until_next() {
+  Lock one(pass_mutex_);  // a pass that was asked for runs on a thread of the asker and moves the cursors
   if (orphan_cursor_.valid() || stalled_cursor_.valid() || children_cursor_.valid()) return interval_;
   if (!last_report().first_error.empty()) return interval_;
   DurationMs longest = limits::kCheckMs;

@@ -5,7 +5,7 @@
 
 #include "agent/base/json.h"
 #include "agent/base/log.h"
-#include "agent/flow/attempt_impl.h"
+#include "agent/flow/failure_json.h"
 #include "agent/flow/retry_delay.h"
 
 namespace bide::work {

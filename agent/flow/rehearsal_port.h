@@ -1,6 +1,6 @@
-// Rehearsal: whoever tries a program out sees its attempts from here, and says where they end. No part of an agent that
-// does work for somebody. The calls come from any thread and may take their time: the verb that is about to be answered
-// waits meanwhile, so a program without branches stands still.
+// Rehearsal (a port): whoever tries a program out sees its attempts from here, and says where they end. No part of an
+// agent that does work for somebody. The calls come from any thread and may take their time: the verb that is about to
+// be answered waits meanwhile, so a program without branches stands still.
 #pragma once
 
 #include <cstddef>
