@@ -47,8 +47,7 @@ struct Walled {
     fs::permissions(fs::path(box.data()).parent_path(), fs::perms(0711));
     fs::permissions(box.out("").substr(0, box.out("").size() - 1), fs::perms(0777));
   }
-  void program(const std::string& name, const std::string& body, const std::string& more = "") const {
-    Box& box = const_cast<Box&>(this->box);
+  void program(const std::string& name, const std::string& body, const std::string& more = "") {
     box.program(name, body);
     write_file(box.flows() + "/" + name + ".toml", "run_as = \"nobody\"\n" + more);
   }
@@ -162,7 +161,8 @@ TEST_CASE("[A7] e2e: run_as: the agent's file, other runs and the run's own gate
   // The doctor names the gate that has no such wall, and not this one.
   const Finished doctor = w.box.bide({"doctor", "--json"});
   int walls = 0;
-  for (const Json& one : Json::parse(doctor.out)["findings"]) {
+  const Json said = Json::parse(doctor.out);
+  for (const Json& one : said["findings"]) {
     if (one["code"] != "gate_without_wall") continue;
     ++walls;
     CHECK(one["text"].get<std::string>().starts_with("plain asks"));

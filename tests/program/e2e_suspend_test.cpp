@@ -43,7 +43,7 @@ TEST_CASE("[N112] e2e: make & wait: make ends first, then the run is suspended")
                  "all:\n\t@echo began >> began\n\t@until [ -e go ]; do sleep 0.05; done\n\t@echo made >> made\n");
       program(box, "builds",
               "make -s -C $OUT &\nbide wait approval 'Install it?'\nwait\n"
-              "bide step install -- sh -c 'cat \"$1\"/made >> \"$1\"/installed' install $OUT\n"
+              "bide step install -- sh -c 'echo installed >> \"$1\"/installed' install $OUT\n"
               "bide result done:=true\n",
               shell);
       const std::string run = box.start("builds");
@@ -93,7 +93,7 @@ TEST_CASE("[N112] e2e: exec > >(tee log) in bash: the reader of the script's own
   REQUIRE(is_there("bash"));
   Box box;
   program(box, "logs",
-          "exec > >(tee -a $OUT/log)\necho began\nbide wait approval 'Go?' > /dev/null\necho went\n"
+          "exec > >(tee -a $OUT/log)\necho began\nbide wait approval 'Go?'\necho went\n"
           "bide result done:=true\n",
           "bash");
   const std::string run = box.start("logs");
