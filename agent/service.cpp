@@ -349,6 +349,7 @@ void Service::Parts::open_door() {
   log::info("agent.listening", {{"socket", socket.name()}, {"tcp", tcp ? tcp->name() : "off"}});
   server->listen(std::move(socket));
   if (tcp) server->listen(std::move(*tcp));
+  driver.open_door();
 }
 
 Service::Service(Config config, flow::Registry registry) : Service(std::move(config), std::move(registry), Trial()) {}

@@ -7,6 +7,7 @@
 #include "agent/base/time.h"
 #include "agent/kernel/audit_chain.h"
 #include "agent/kernel/metrics.h"
+#include "agent/kernel/walls.h"
 #include "db/inspect.h"
 #include "db/shell.h"
 #include "db/space.h"
@@ -45,6 +46,17 @@ void look_at_work(const kernel::Metrics& m, Findings& found) {
   if (m.in_doubt > 0) {
     found.push_back({"steps_in_doubt", "warn",
                      "of " + std::to_string(m.in_doubt) + " steps nobody can tell whether they ran", "bide inbox"});
+  }
+}
+
+// Somebody else than the initiator shall decide, and the workflow's own processes could [A7].
+void look_at_walls(db::ReadTx& tx, Findings& found) {
+  constexpr std::int64_t kMost = 20;  // of a finding that names them all
+  for (const std::string& name : kernel::gates_without_wall(tx, kMost)) {
+    found.push_back({"gate_without_wall", "warn",
+                     name + " asks for an approval by somebody else than its initiator, and its processes run as the "
+                            "agent's own user, who could decide it: write run_as = \"USER\" into its manifest",
+                     "bide inbox"});
   }
 }
 
@@ -88,6 +100,7 @@ Response doctor(Ports& ports, Request&) {
   ports.commands.store().read([&](db::ReadTx& tx) {
     look_at_file(tx, found);
     look_at_work(kernel::read_metrics(tx), found);
+    look_at_walls(tx, found);
     size = db::file_space(tx);
     return 0;
   });

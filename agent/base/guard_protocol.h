@@ -1,6 +1,7 @@
 // What the agent and the guard of an attempt say to each other over two pipes. The guard is `bide --guard ARGV…`,
 // in a session of its own, with descriptor 3 to hear the agent and 4 to report. Its environment and folder are the
-// program's; 0 is /dev/null, 1 and 2 are the attempt's log.
+// program's; 0 is /dev/null, 1 and 2 are the attempt's log. `bide --guard --as=UID:GID:GROUPS ARGV…` becomes that user
+// before anything else, for good, with all below it (run_as).
 //
 // Agent to guard, one byte each. The end of the file means: the agent died, end everything.
 //   'g'  go: start the program (its `processes` row is committed [K7])
@@ -17,9 +18,12 @@
 //   gone                 nothing is left; the guard exits
 #pragma once
 
+#include <string_view>
+
 namespace bide::guard_protocol {
 
 inline constexpr const char* kMode = "--guard";
+inline constexpr std::string_view kRunAsFlag = "--as=";
 inline constexpr const char* kUndoMode = "--undo";  // the program of an attempt that takes steps back [E6]
 inline constexpr int kHearFd = 3;
 inline constexpr int kReportFd = 4;

@@ -172,6 +172,13 @@ void explain_reason(Explanation& e, const Known& known, const std::string& reaso
                "of the agent's folder, mode 0600. It is looked for every minute; the agent's log names it.",
                "bide log " + number(e.run));
   }
+  if (reason == "run_as_refused") {
+    return say(
+        e, reason,
+        "Its manifest's run_as names a user as whom nothing can be started now: it is gone, or the agent does not "
+        "run as root any more. It is looked for every minute; the agent's log names it.",
+        "bide doctor");
+  }
   if (reason == "secret_step_failed") {
     return say(e, reason, "A step whose result is a secret failed when it was run again; it is tried every minute.",
                "bide log " + number(e.run));

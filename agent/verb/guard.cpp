@@ -1,5 +1,6 @@
 #include "agent/verb/guard.h"
 
+#include <grp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -36,6 +37,9 @@ constexpr DurationMs kAliveEveryMs = 1'000;
 class Guard {
  public:
   explicit Guard(char** argv) {
+    if (*argv != nullptr && std::string_view(*argv).starts_with(protocol::kRunAsFlag)) {
+      become(std::string_view(*argv++).substr(protocol::kRunAsFlag.size()));
+    }
     for (; *argv != nullptr; ++argv) request_.argv.emplace_back(*argv);
     for (char** entry = environ; *entry != nullptr; ++entry) request_.environment.emplace_back(*entry);
   }
@@ -49,6 +53,8 @@ class Guard {
   }
 
  private:
+  void become(std::string_view ids);
+  [[nodiscard]] int unreachable() const;
   void prepare();
   bool hear_until_end();
   void hear_line(char byte);
@@ -63,9 +69,40 @@ class Guard {
   Fd child_ended_;
   int program_ = 0;
   bool started_ = false;
-  std::string line_;  // of which the end is not heard yet
+  bool as_user_ = false;
+  int not_become_ = 0;  // errno
+  std::string line_;    // of which the end is not heard yet
   std::vector<ProcessKey> spared_;
 };
+
+// "UID:GID:GROUP,GROUP": real, effective and saved ones alike, so there is no way back.
+void Guard::become(std::string_view ids) {
+  std::vector<gid_t> numbers;
+  for (std::size_t at = 0; at < ids.size();) {
+    const auto end = std::min(ids.find_first_of(":,", at), ids.size());
+    numbers.push_back(static_cast<gid_t>(parse_number(ids.substr(at, end - at)).value_or(0)));
+    at = end + 1;
+  }
+  as_user_ = true;
+  not_become_ = EINVAL;
+  if (numbers.size() < 2 || numbers[0] == 0) return;
+  const uid_t uid = numbers[0];
+  const gid_t gid = numbers[1];
+  const bool became = ::setgroups(numbers.size() - 2, numbers.data() + 2) == 0 && ::setresgid(gid, gid, gid) == 0 &&
+                      ::setresuid(uid, uid, uid) == 0;
+  not_become_ = became ? 0 : errno;
+  if (became && ::setuid(0) == 0) not_become_ = EPERM;
+}
+
+// What stands in the way of a program that runs as another user; 0: nothing. A verb could not say so: it would only
+// wait for its agent.
+int Guard::unreachable() const {
+  if (not_become_ != 0 || !as_user_) return not_become_;
+  const char* temporary = std::getenv("TMPDIR");
+  if (temporary != nullptr && ::mkdir(temporary, 0700) != 0 && errno != EEXIST) return errno;
+  const char* agent = std::getenv("BIDE_AGENT");
+  return agent != nullptr && ::access(agent, R_OK | W_OK) != 0 ? errno : 0;
+}
 
 void Guard::prepare() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -121,6 +158,7 @@ void Guard::hear_line(char byte) {
 }
 
 void Guard::start_program() {
+  if (const int error = unreachable(); error != 0) return report("error " + std::to_string(error));
   auto outcome = spawn_process(request_);
   if (const auto* failure = std::get_if<SpawnFailed>(&outcome)) {
     report("error " + std::to_string(failure->error));

@@ -95,7 +95,8 @@ bool Removal::remove_folder(int parent, const char* name, const std::string& pat
 }
 
 void Removal::move_to_top(int parent, const char* name, const std::string& path) {
-  (void)::fchmodat(parent, name, 0700, 0);  // its entry .. is written anew
+  // Its entry .. is written anew. Root may do that as it is, and must not follow a link that was put there meanwhile.
+  if (::geteuid() != 0) (void)::fchmodat(parent, name, 0700, 0);
   for (;;) {
     const std::string there = ".deep-" + std::to_string(++moved_);
     if (::renameat(parent, name, top_, there.c_str()) == 0) return;

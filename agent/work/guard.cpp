@@ -58,6 +58,7 @@ std::variant<std::unique_ptr<GuardedProcess>, SpawnFailed> GuardedProcess::start
   SpawnRequest spawn;
   spawn.program = request.guard_executable;
   spawn.argv = {request.guard_executable, protocol::kMode};
+  if (!request.run_as.empty()) spawn.argv.push_back(std::string(protocol::kRunAsFlag) + request.run_as);
   spawn.argv.insert(spawn.argv.end(), request.argv.begin(), request.argv.end());
   spawn.environment = request.environment;
   spawn.cwd = request.cwd;

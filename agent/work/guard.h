@@ -28,6 +28,7 @@ struct GuardRequest {
   std::string cwd;
   std::string log_path;     // stdout and stderr, opened for appending
   std::string stderr_path;  // empty: the same file
+  std::string run_as;       // "UID:GID:GROUP,GROUP" (RunAsUser::ids()); empty: as the agent
 };
 
 // What the guard has said so far.

@@ -1,12 +1,15 @@
 #include "agent/work/holders.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "agent/base/fd.h"
 #include "agent/base/json.h"
+#include "agent/base/limits.h"
 #include "agent/base/log.h"
 #include "agent/base/process_tree.h"
 #include "agent/flow/failure_json.h"
@@ -25,10 +28,21 @@ void remove_outcome(const std::string& directory, std::string_view nonce) {
   ::unlink((directory + "/." + std::string(nonce)).c_str());
 }
 
+// Its holder's user wrote it, who may be another than ours (run_as): a link there would show it what only we may read.
 std::optional<kernel::HeldOutcome> read_outcome(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat found {};
+  if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_nlink != 1 ||
+      found.st_size > static_cast<off_t>(limits::kVerbBytes)) {
+    return std::nullopt;
+  }
+  std::string text(static_cast<std::size_t>(found.st_size), '\0');
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::read(fd.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::nullopt;
+    done += static_cast<std::size_t>(n);
+  }
   return parse_outcome(text);
 }
 

@@ -166,6 +166,21 @@ void read_environment(Manifest& manifest, const toml::key& key, const toml::node
   }
 }
 
+void read_run_as(Manifest& manifest, const toml::key& key, const toml::node& value) {
+  manifest.run_as = text_of(key, value);
+  const bool fits = std::none_of(manifest.run_as.begin(), manifest.run_as.end(), [](char c) {
+    return std::isspace(static_cast<unsigned char>(c)) != 0 || c == ':' || c == '/' || c == '\0';
+  });
+  if (!fits) throw Wrong{value.source(), "run_as is the name of a user of this machine, such as \"nobody\""};
+}
+
+// What stands for itself and not beside another.
+void check_together(const Manifest& manifest, const toml::table& table) {
+  if (manifest.run_as.empty() || manifest.environment.empty()) return;
+  throw Wrong{table.get("run_as")->source(),
+              "run_as and environment do not go together: what runs share belongs to the agent's user"};
+}
+
 struct Key {
   const char* name;
   void (*read)(Manifest&, const toml::key&, const toml::node&);
@@ -189,6 +204,7 @@ constexpr Key kKeys[] = {
     {"scopes", [](Manifest& m, const toml::key& k, const toml::node& v) { m.scopes = scopes_of(k, v); }},
     {"environment", read_environment},
     {"env", [](Manifest& m, const toml::key& k, const toml::node& v) { m.env = variables_of(k, v); }},
+    {"run_as", read_run_as},
     {"secrets", [](Manifest& m, const toml::key& k, const toml::node& v) { m.secrets = secrets_of(k, v); }},
     {"budget", [](Manifest& m, const toml::key& k, const toml::node& v) { m.budget = numbers_of(k, v); }},
 };
@@ -219,6 +235,7 @@ std::variant<Manifest, Problem> parse_manifest(std::string_view toml_text, const
     const toml::table table = toml::parse(toml_text);
     Manifest manifest;
     for (const auto& [key, value] : table) take(manifest, key, value);
+    check_together(manifest, table);
     return manifest;
   } catch (const toml::parse_error& error) {
     return refuse(error.source(), error.description());
@@ -255,6 +272,7 @@ std::string manifest_json(const Manifest& manifest, const std::string& entry) {
     for (const auto& name : manifest.secrets) out.string(name);
     out.end_array();
   }
+  if (!manifest.run_as.empty()) out.member("run_as", manifest.run_as);
   if (!manifest.budget.empty()) out.member_raw("budget", kernel::to_json(manifest.budget));
   return out.end_object().take();
 }
@@ -269,6 +287,7 @@ Manifest manifest_of_json(const std::string& text) {
   manifest.allow_default_approved = parsed.value("allow_default_approved", false);
   manifest.environment = parsed.value("environment", "");
   manifest.scopes = parsed.value("scopes", "");
+  manifest.run_as = parsed.value("run_as", "");
   manifest.input_schema = json::member(text, "input").value_or("");
   manifest.suspend_after_busy_ms = json::int_member(text, "suspend_after_busy_ms");
   manifest.retries = parsed.value("retries", std::int64_t{0});

@@ -30,6 +30,7 @@ struct Manifest {
   std::map<std::string, std::string> env;  // variables of its attempts
   std::vector<std::string> secrets;        // names of what its attempts find in $BIDE_SECRETS [D4]
   std::map<std::string, double> budget;    // J7: what a run may spend, by name
+  std::string run_as;                      // user of its processes, see work/run_as.h [A7]; empty: the agent's own
 };
 
 // `file` is the name shown in errors: "rollout.toml, line 3, column 1: unknown key

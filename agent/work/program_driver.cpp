@@ -1,6 +1,8 @@
 #include "agent/work/program_driver.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/base/fd.h"
 #include "agent/base/guard_protocol.h"
 #include "agent/base/json.h"
 #include "agent/base/log.h"
@@ -25,7 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// For us alone, or for whom it is given to.
 void write_whole(const std::string& path, std::string_view text) {
+  (void)Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.flush();
@@ -68,6 +73,7 @@ class ProgramDriver::Running {
   DurationMs suspend_after_busy = 0;
   std::optional<ExitStatus> exit;
   bool unfinished = false;
+  std::optional<RunAsUser> user;            // whose its processes are; absent: the agent's own
   std::string secrets;                      // folder of this attempt's; empty: none
   std::optional<Environments::Use> shared;  // of its environment, as long as this attempt lasts
   bool crashed = false;
@@ -136,7 +142,8 @@ ProgramDriver::ProgramDriver(db::Store& store, Random& random, Spawner& spawner,
       spawner_(spawner),
       holders_(holders),
       settings_(std::move(settings)),
-      lay_out_(std::move(lay_out)) {}
+      lay_out_(std::move(lay_out)),
+      run_as_(settings_.directory, settings_.socket) {}
 
 flow::AttemptOptions ProgramDriver::options(const kernel::VersionRow& version) const {
   flow::AttemptOptions options;
@@ -175,13 +182,14 @@ std::string ProgramDriver::held_by(RunId run) const {
 }
 
 std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
-                                                    const ProgramHome& home, const std::string& workspace) const {
+                                                    const ProgramHome& home, const Running& running) const {
+  const std::string& workspace = running.workspace;
   const auto& run = attempt.run();
   const std::string bin = fs::path(settings_.verb_executable).parent_path().string();
   std::vector<std::string> environment = {
       "PATH=" + home.folder + ":" + home.folder + "/bin:" + bin + ":" + settings_.path,
-      "HOME=" + settings_.home,
-      "USER=" + settings_.user,
+      "HOME=" + (running.user ? running.user->home : settings_.home),
+      "USER=" + (running.user ? running.user->name : settings_.user),
       "SHELL=/bin/sh",
       "LANG=C.UTF-8",
       "TZ=UTC",
@@ -203,6 +211,33 @@ std::vector<std::string> ProgramDriver::environment(const flow::Attempt& attempt
     environment.push_back(name + (is_path ? home.folder + ":" + home.folder + "/bin:" + bin + ":" : "") + given);
   }
   return environment;
+}
+
+// Whoever rehearses runs everything as themselves: root would do as root what is meant for somebody with less.
+std::optional<std::string> ProgramDriver::refuses(const std::string& run_as) const {
+  if (run_as.empty()) return std::nullopt;
+  if (rehearsal_ != nullptr) {
+    if (::geteuid() != 0) return std::nullopt;
+    return "run_as = \"" + run_as + "\": rehearse it as that user, not as root: sudo -u " + run_as +
+           " bide rehearse WORKFLOW";
+  }
+  const auto user = find_run_as(run_as);
+  if (const auto* why = std::get_if<std::string>(&user)) return *why;
+  return std::nullopt;
+}
+
+// False: there is no such user now, and the run was handed back. It was there when the run was started.
+bool ProgramDriver::become_user(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running) {
+  const std::string name = json::string_member(version.manifest, "run_as").value_or("");
+  if (name.empty() || rehearsal_ != nullptr) return true;
+  auto user = find_run_as(name);
+  if (const auto* why = std::get_if<std::string>(&user)) {
+    log::warn("program.run_as_refused", {{"run", attempt.run().id.value}, {"why", *why}});
+    attempt.hand_back(store_.now() + limits::kEnvironmentStalledMs, "run_as_refused", flow::Closing::finished);
+    return false;
+  }
+  running.user = std::move(std::get<RunAsUser>(user));
+  return true;
 }
 
 // False: it is not there, and the run was handed back. Rung when it is; looked for again all the same.
@@ -250,37 +285,58 @@ void ProgramDriver::take_back_secrets() {
   }
 }
 
+// All that the program finds when it starts. False: the run was handed back.
+bool ProgramDriver::prepare(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running,
+                            ProgramHome& home) {
+  const std::string run = std::to_string(attempt.run().id.value);
+  running.workspace = settings_.directory + "/workspaces/" + run;
+  running.log_path = settings_.directory + "/logs/" + run + ".log";
+  if (!become_user(attempt, version, running) || !enter_environment(attempt, version, running)) return false;
+  try {
+    fs::create_directories(settings_.directory + "/workspaces");
+    fs::create_directories(settings_.directory + "/logs");
+    holders_.make_directory();
+    const std::string input = running.workspace + ".input.json";
+    write_whole(input, attempt.run().input);
+    home = lay_out_(version);
+    if (!hand_out_secrets(attempt, version, running)) return false;
+    if (running.user) {  // its guard makes TMPDIR
+      run_as_.open_ways(*running.user);
+      run_as_.own_folder(running.workspace, *running.user);
+      run_as_.own_folder(settings_.directory + "/outputs/" + run, *running.user);
+      run_as_.own_file(input, *running.user);
+      run_as_.own_file(running.log_path, *running.user);
+      if (!running.secrets.empty()) run_as_.lend(running.secrets, *running.user);
+    } else {
+      ::mkdir(running.workspace.c_str(), 0700);  // also from other users who may pass through DIR
+      fs::create_directories(running.workspace + "/tmp");
+    }
+  } catch (const std::exception& e) {  // a full workspace, no descriptors: faults of ours [E8]
+    log::warn("program.prepare_failed", {{"run", attempt.run().id.value}, {"error", e.what()}});
+    attempt.hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "workspace_failed", flow::Closing::finished);
+    return false;
+  }
+  return true;
+}
+
 void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) {
   const RunId run = attempt->run().id;
   Running running;
   const Preparing preparing(*this, run);
-  running.workspace = settings_.directory + "/workspaces/" + std::to_string(run.value);
-  running.log_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".log";
-  if (!enter_environment(*attempt, version, running)) return;
   ProgramHome home;
-  try {
-    fs::create_directories(running.workspace + "/tmp");
-    fs::create_directories(settings_.directory + "/logs");
-    holders_.make_directory();
-    write_whole(running.workspace + ".input.json", attempt->run().input);
-    home = lay_out_(version);
-    if (!hand_out_secrets(*attempt, version, running)) return;
-  } catch (const std::exception& e) {  // a full workspace, no descriptors: faults of ours [E8]
-    log::warn("program.prepare_failed", {{"run", run.value}, {"error", e.what()}});
-    attempt->hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "workspace_failed", flow::Closing::finished);
-    return;
-  }
+  if (!prepare(*attempt, version, running, home)) return;
   running.marks_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".marks";
   running.log_from = size_of(running.log_path);
   GuardRequest request;
   request.guard_executable = settings_.verb_executable;
   request.argv = {home.main};
   if (attempt->undoing()) request.argv = {settings_.verb_executable, guard_protocol::kUndoMode};  // E6
-  request.environment = environment(*attempt, version, home, running.workspace);
+  request.environment = environment(*attempt, version, home, running);
   if (running.shared) request.environment.push_back("BIDE_ENVIRONMENT=" + running.shared->path());
   if (!running.secrets.empty()) request.environment.push_back("BIDE_SECRETS=" + running.secrets);
   request.cwd = running.workspace;
   request.log_path = running.log_path;
+  if (running.user) request.run_as = running.user->ids();
   auto started = GuardedProcess::start(spawner_, request);
   if (const auto* failed = std::get_if<SpawnFailed>(&started)) {
     log::warn("program.spawn_failed", {{"run", run.value}, {"error", failed->text}});
@@ -392,8 +448,13 @@ void ProgramDriver::conclude(flow::Attempt& attempt, Running& running) {
       attempt.hand_back(store_.now() + limits::kUnclaimedSpawnBackoffMs, "spawn_failed", flow::Closing::finished);
     } else {
       (void)attempt.finish(
-          {std::nullopt, flow::error_json("NotExecutable",
-                                          std::string("The program could not be started: ") + std::strerror(*error))});
+          {std::nullopt,
+           flow::error_json("NotExecutable", "The program could not be started" +
+                                                 (running.user ? " as user " + running.user->name : std::string()) +
+                                                 ": " + std::strerror(*error) +
+                                                 (running.user ? " (each folder above the agent's own and above its "
+                                                                 "socket must let that user pass)"
+                                                               : ""))});
     }
     return;
   }

@@ -20,6 +20,7 @@
 #include "agent/work/guard.h"
 #include "agent/work/holders.h"
 #include "agent/work/process_watch.h"
+#include "agent/work/run_as.h"
 #include "agent/work/secrets.h"
 #include "agent/work/spawner.h"
 #include "db/store.h"
@@ -54,6 +55,10 @@ class ProgramDriver final : public Driver {
   void let_finish(flow::Attempt& attempt) override;
   void drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) override;
 
+  // Why no process can be started as this user of a manifest; empty: none is named.
+  [[nodiscard]] std::optional<std::string> refuses(const std::string& run_as) const;
+  // The socket was made anew.
+  void open_door() { run_as_.open_door(); }
   // K1: of the newest version of each workflow; set when one is pinned. True: it was another one.
   bool set_max_running(WorkflowId workflow, int limit);
   // What manifests name as their environment; absent: there are none. Before the first drive().
@@ -81,7 +86,10 @@ class ProgramDriver final : public Driver {
   class Preparing;
   struct Forget;
   [[nodiscard]] std::vector<std::string> environment(const flow::Attempt& attempt, const kernel::VersionRow& version,
-                                                     const ProgramHome& home, const std::string& workspace) const;
+                                                     const ProgramHome& home, const Running& running) const;
+  [[nodiscard]] bool become_user(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
+  [[nodiscard]] bool prepare(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running,
+                             ProgramHome& home);
   [[nodiscard]] bool enter_environment(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
   [[nodiscard]] bool hand_out_secrets(flow::Attempt& attempt, const kernel::VersionRow& version, Running& running);
   void take_back_secrets();
@@ -97,6 +105,7 @@ class ProgramDriver final : public Driver {
   Holders& holders_;
   const ProgramSettings settings_;
   const LayOut lay_out_;
+  RunAs run_as_;
   std::function<void()> stopped_bell_;
   Environments* environments_ = nullptr;
   Secrets* secrets_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/kernel/moves.h"
 
 namespace bide::work {
 
@@ -80,6 +81,9 @@ std::variant<Startable, Problem> Programs::find(const std::string& name) {
   const auto read = files_.read(name);
   if (const auto* refused = std::get_if<Problem>(&read)) return *refused;
   const auto& tree = std::get<ProgramTree>(read);
+  if (driver_ != nullptr) {
+    if (auto why = driver_->refuses(tree.manifest.run_as)) return problem("workflow_refused", tree.name + ": " + *why);
+  }
   const Finding finding(*this, tree.version);
   Startable found;
   const auto known = store_.write([&](db::Tx& tx) { return kernel::find_version(tx, tree.name, tree.version); });
@@ -103,6 +107,22 @@ std::variant<Startable, Problem> Programs::find(const std::string& name) {
   return found;
 }
 
+bool Programs::move_accepted(const ProgramTree& tree) {
+  constexpr std::int64_t kAtOnce = 500;  // rows of a transaction, as retention has it
+  if (tree.manifest.accepts.empty()) return false;
+  const auto runs =
+      store_.read([&](db::ReadTx& tx) { return kernel::movable_runs(tx, tree.name, tree.manifest.accepts, kAtOnce); });
+  if (runs.empty()) return false;
+  const auto found = find(tree.name);  // pinned first
+  const auto* newest = std::get_if<Startable>(&found);
+  if (newest == nullptr) return false;
+  return store_.write([&](db::Tx& tx) {
+    bool moved = false;
+    for (const RunId run : runs) moved = kernel::move_run(tx, run, newest->version, tx.now()) || moved;
+    return moved;
+  });
+}
+
 bool Programs::learn_limits() {
   if (driver_ == nullptr) return false;
   bool changed = false;
@@ -113,6 +133,7 @@ bool Programs::learn_limits() {
     const auto there = files_.read(workflow.name);
     if (const auto* tree = std::get_if<ProgramTree>(&there)) {
       limit = tree->manifest.max_running;
+      changed = move_accepted(*tree) || changed;
     } else {
       const auto pinned = store_.read([&](db::ReadTx& tx) {
         const auto id = kernel::find_version(tx, workflow.name, workflow.newest_version);

@@ -24,7 +24,8 @@ class Programs {
   // Reads the tree, stores what of it is new (bytes first, 1 MiB a transaction), and names the version to start.
   [[nodiscard]] std::variant<Startable, Problem> find(const std::string& name);
   // K1: max_running is that of the newest version: what lies in the folder now, else what was pinned last. Told to the
-  // driver; true: one has changed. A sweep duty, and once before the first claim.
+  // driver. Live runs of versions that it accepts go on in it [K1]. True: a limit has changed, or a run was moved. A
+  // sweep duty, and once before the first claim.
   bool learn_limits();
   // The pinned version as a read-only folder under DIR/versions/.
   [[nodiscard]] ProgramHome lay_out(const kernel::VersionRow& version);
@@ -36,6 +37,7 @@ class Programs {
 
  private:
   class Finding;
+  [[nodiscard]] bool move_accepted(const ProgramTree& tree);
   [[nodiscard]] std::optional<Problem> store_bytes(const ProgramTree& tree);
 
   db::Store& store_;

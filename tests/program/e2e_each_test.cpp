@@ -1,11 +1,48 @@
 // bide each: a step for each line of a list, on a whole agent.
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <set>
+#include <sstream>
+
 #include "tests/program/e2e_box.h"
 
 namespace bide::test {
 
 namespace {
+
+// Each item is a step of its own, done once; the replay reads them in bulk and runs none.
+void each_of(int items) {
+  Box box;
+  const std::string number = std::to_string(items);
+  box.program("many", "seq 1 " + number +
+                          " > list; echo x >> $OUT/attempts\n"
+                          "bide each conv --key-from list -P 8 --effect idempotent -- sh -c 'echo \"$2\" >> \"$1\"; "
+                          "echo \"got $2\"' work $OUT/work {} > $OUT/seen.$(wc -l < $OUT/attempts)\n"
+                          "bide wait approval A\n"
+                          "bide result lines:=$(wc -l < $OUT/seen.2)\n");
+  const std::string run = box.start("many");
+  const bool asks = holds_within(std::chrono::minutes(20), [&] { return !box.json({"inbox"})["items"].empty(); });
+  INFO(box.lines("work") << " of " << items << "; " << box.bide({"log", run}).out);
+  REQUIRE(asks);
+  box.suspended(run);
+  std::istringstream work(box.text("work"));
+  std::set<std::string> done;
+  for (std::string item; std::getline(work, item);) done.insert(item);
+  CHECK(done.size() == static_cast<std::size_t>(items));
+  CHECK(box.lines("work") == items);
+  std::string ordered;
+  for (int i = 1; i <= items; ++i) ordered += "got " + std::to_string(i) + "\n";
+  CHECK(box.text("seen.1") == ordered);
+  box.restart();
+  box.decide(run, "approve");
+  CHECK(box.comes_to(run, "completed")["result"] == Json{{"lines", items}});
+  CHECK(box.text("seen.2") == ordered);
+  CHECK(box.lines("work") == items);
+  const Json steps =
+      box.sql("SELECT count(*), sum(status = 'completed') FROM steps WHERE kind = 'step' AND run_id = " + run);
+  CHECK(steps[0] == Json{items, items});
+}
 
 constexpr const char* kWork = "sh -c 'echo \"$2\" >> \"$1\"; echo \"got $2\"' work $OUT/work";
 
@@ -29,6 +66,12 @@ TEST_CASE("e2e: bide each runs a step an item, a few at once, prints in order, a
   CHECK(box.text("seen.2") == seen);
   CHECK(box.lines("work") == 40);
   CHECK(box.sql("SELECT 1 FROM steps WHERE kind = 'step' AND name = 'conv' AND run_id = " + run).size() == 40);
+}
+
+TEST_CASE("e2e: bide each over 1000 items: each once, in order, and so at the replay [V3]") { each_of(1'000); }
+
+TEST_CASE("e2e: bide each over 10000 items: each once, in order, and so at the replay [V3]", "[.long]") {
+  each_of(10'000);
 }
 
 TEST_CASE("e2e: bide each over the death of the agent: no item twice, those that were done are not run again") {

@@ -279,13 +279,14 @@ TEST_CASE("Manifests: the reference has every key with its default, and the rest
   }
   const auto full = std::get<Manifest>(
       parse_manifest("scopes = [\"start\", \"admin\"]\nsuspend_after_busy = \"10m\"\nretries = 4\nbackoff = "
-                     "\"2s\"\nsecrets = [\"A_B\"]\n[env]\nX = \"y z\"\n"
+                     "\"2s\"\nsecrets = [\"A_B\"]\nrun_as = \"nobody\"\n[env]\nX = \"y z\"\n"
                      "[input]\ntype = \"object\"\nmaximum = 1.5\nproperties.a.enum = [1, \"x\", true]\n",
                      "w.toml"));
   CHECK(full.input_schema == R"({"maximum":1.5,"properties":{"a":{"enum":[1,"x",true]}},"type":"object"})");
   const auto back = manifest_of_json(manifest_json(full, "main"));
   CHECK(manifest_json(back, "main") == manifest_json(full, "main"));
   CHECK(back.scopes == "start admin");
+  CHECK(back.run_as == "nobody");
   CHECK(back.env.at("X") == "y z");
   CHECK(back.secrets == std::vector<std::string>{"A_B"});
   CHECK(back.suspend_after_busy_ms == 600'000);

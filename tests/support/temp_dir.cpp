@@ -20,9 +20,11 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string read_file(const std::filesystem::path& file) {
+std::string read_file(const std::filesystem::path& file) try {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+} catch (const std::ios_base::failure&) {  // a file of /proc whose process ended after it was opened
+  return {};
 }
 
 void write_file(const std::filesystem::path& file, std::string_view content) {
