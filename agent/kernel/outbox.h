@@ -75,7 +75,7 @@ struct DueRow {
 // What came of one try.
 struct Tried {
   DeliveryId id;
-  std::int64_t status = 0;  // HTTP; 0: no answer
+  std::int64_t status = 0;  // of HTTP, or a broker's reason code; 0: no answer, or a broker's success
   DurationMs took = 0;
   std::string error;  // empty: delivered
 };

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "agent/base/errors.h"
@@ -161,15 +162,24 @@ TEST_CASE("[O3] a message arrives byte for byte, under its key, with QoS 1, on t
   CHECK(second.property("Idempotency-Key") == "key-2");
 }
 
+std::ptrdiff_t entries(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
 TEST_CASE("[O4] the rows of a lane share a connection until they rest, and a broker that came back is met anew") {
   Broker broker;
   const Subscriber subscriber(broker, "#");
   MqttPost post;
   const auto connected = [&] { return broker.lines("New client connected") - 1; };  // without the subscriber
+  const auto threads = entries("/proc/self/task");
+  const auto descriptors = entries("/proc/self/fd");
   for (int i = 0; i < 20; ++i) REQUIRE(post(broker.url("t"), "a" + std::to_string(i)).delivered());
   CHECK(connected() == 1);
+  CHECK(entries("/proc/self/task") == threads);  // the library has none
+  CHECK(entries("/proc/self/fd") > descriptors);
   post.transport.rest(kernel::lane_of(broker.url("t")));
   eventually([&] { return broker.lines(" disconnected.") == 1; }, "the connection is ended in order");
+  CHECK(entries("/proc/self/fd") == descriptors);
   REQUIRE(post(broker.url("t"), "b").delivered());
   CHECK(connected() == 2);
   broker.stop();
