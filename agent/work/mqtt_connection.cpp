@@ -16,7 +16,6 @@ namespace bide::work {
 namespace {
 
 constexpr int kKeepAliveSeconds = 60;  // a connection lives for a page of rows, each of which says something sooner
-constexpr int kReadsAfterHangUp = 64;  // what had come before it; the library alone would go on asking for ever
 
 using Heard = MqttConnection::Heard;
 
@@ -218,21 +217,18 @@ bool MqttConnection::check_peer(const Address& address) {
 
 // Reads and writes until it is there.
 bool MqttConnection::hear(const std::optional<int>& awaited, BootMs deadline) {
-  int after_hang_up = 0;
   while (!awaited) {
     const int fd = mosquitto_socket(client_.get());
     if (fd < 0) return lost(MOSQ_ERR_CONN_LOST);
     const bool writes = mosquitto_want_write(client_.get());
     const auto seen = wait(fd, static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), deadline);
     if (!seen) return false;
-    const bool hung_up = (*seen & (POLLHUP | POLLERR)) != 0;
     errno = 0;
     int code = MOSQ_ERR_SUCCESS;
-    if (hung_up || (*seen & POLLIN) != 0) code = mosquitto_loop_read(client_.get(), 1);
+    if ((*seen & ~POLLOUT) != 0) code = mosquitto_loop_read(client_.get(), 1);
     if (code == MOSQ_ERR_SUCCESS && !awaited && (*seen & POLLOUT) != 0) code = mosquitto_loop_write(client_.get(), 1);
     if (awaited) break;
     if (code != MOSQ_ERR_SUCCESS) return lost(code);
-    if (hung_up && ++after_hang_up > kReadsAfterHangUp) return lost(MOSQ_ERR_CONN_LOST);
   }
   return true;
 }
