@@ -140,6 +140,10 @@ std::string show_allow_targets(const Config& config) {
   return text;
 }
 
+std::string read_mqtt_brokers(Config& out, const Place& place, const std::string& text) {
+  return text.empty() ? "" : read_path(out.mqtt_brokers, place, text);
+}
+
 std::string read_park_after(Config& out, const Place&, const std::string& text) {
   const auto length = parse_duration(text);
   if (!length) return "is a length of time, such as \"30m\" or \"2d\"";
@@ -229,6 +233,7 @@ const Key kKeys[] = {
     {"log_level", false, read_log_level,
      [](const Config& c) { return std::string(kLevels[static_cast<std::size_t>(c.log_level)].first); }},
     {"allow_targets", false, read_allow_targets, show_allow_targets},
+    {"mqtt_brokers", false, read_mqtt_brokers, [](const Config& c) { return c.mqtt_brokers; }},
     {"park_after", false, read_park_after, [](const Config& c) { return format_duration(c.park_after); }},
     {"keep_runs", false,
      [](Config& c, const Place&, const std::string& t) { return read_keep(c.keep_runs, t, limits::kLeastKeepRunsMs); },
@@ -259,7 +264,7 @@ std::string default_of(const std::string& key, const Surroundings& around, const
   if (key == "inline_sleep") return format_duration(limits::kInlineSleepMs);
   if (key == "remote_lease") return format_duration(limits::kRemoteLeaseMs);
   if (key == "log_level") return "info";
-  if (key == "allow_targets") return "";
+  if (key == "allow_targets" || key == "mqtt_brokers") return "";
   if (key == "park_after") return format_duration(limits::kParkAfterMs);
   if (key == "keep_runs") return format_duration(limits::kKeepRunsMs);
   if (key == "keep_runs_most" || key == "max_db_bytes") return "0";

@@ -28,6 +28,7 @@ struct Config {
   DurationMs inline_sleep = 0;                       // A5: shorter sleeps keep their attempt
   log::Level log_level = log::Level::info;
   std::vector<std::string> allow_targets;  // O6: addresses inside that messages may go to
+  std::string mqtt_brokers;                // a file of logins (work/broker.h), absolute; empty: none
   DurationMs park_after = 0;               // O5: a delivery is parked after ten tries, and not before this
   // W9. Lengths of time: 0 is for ever; numbers: 0 is no limit.
   DurationMs keep_runs = 0;         // after their end

@@ -31,6 +31,7 @@
 #include "agent/work/executor.h"
 #include "agent/work/feed.h"
 #include "agent/work/holders.h"
+#include "agent/work/mqtt_transport.h"
 #include "agent/work/program_driver.h"
 #include "agent/work/program_files.h"
 #include "agent/work/programs.h"
@@ -40,6 +41,7 @@
 #include "agent/work/secrets.h"
 #include "agent/work/sweep.h"
 #include "agent/work/task_pool.h"
+#include "agent/work/transports.h"
 #include "db/store.h"
 #include "web/attempt_token.h"
 #include "web/auth.h"
@@ -75,6 +77,10 @@ std::optional<work::Address> own_door(const Config& config) {
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   if (host == "localhost") host = "127.0.0.1";
   return work::parse_address(host, static_cast<int>(parse_number(config.listen.substr(colon + 1)).value_or(0)));
+}
+
+work::Brokers brokers_of(const Config& config) {
+  return config.mqtt_brokers.empty() ? work::Brokers() : work::Brokers::read(config.mqtt_brokers);
 }
 
 work::DelivererOptions deliverer_options(const Config& config) {
@@ -153,7 +159,9 @@ struct Service::Parts {
         store(store_options(config, feed, fresh, hearing), clock),
         executor(store, random, registry, executor_options(config)),
         sweep(store, executor),
-        transport(clock, resolver, {own_door(config), {}, work::has_network}),
+        http(clock, resolver, {own_door(config), {}, work::has_network}),
+        mqtt(clock, resolver, {own_door(config), brokers_of(config), [this] { return box(); }, work::has_network}),
+        transport(http, mqtt),
         deliverer(store, random, transport, fresh, deliverer_options(config)),
         deliveries(store, random, deliverer, [this] { sweep.ring(); }),
         tasks(store, random, registry, executor),
@@ -172,6 +180,10 @@ struct Service::Parts {
         sessions(clock, random),
         auth(::getuid()),
         streams(store, clock) {}
+
+  std::string box() {
+    return store.read([](db::ReadTx& tx) { return kernel::agent_id(tx); });
+  }
 
   work::RetentionOptions with_needed(work::RetentionOptions options) {
     options.needed = [this](const kernel::VersionRow& version) {
@@ -212,7 +224,9 @@ struct Service::Parts {
   work::Executor executor;
   work::Sweep sweep;
   work::SystemResolver resolver;
-  work::HttpTransport transport;
+  work::HttpTransport http;
+  work::MqttTransport mqtt;
+  work::Transports transport;
   work::Deliverer deliverer;
   work::DeliveryCommands deliveries;
   work::TaskPool tasks;

@@ -3,11 +3,13 @@
 
 # What the agent is built from.
 BIDE_PACKAGES_BUILD="build-essential cmake ninja-build pkg-config libsqlitecpp-dev libsqlite3-dev libcpp-httplib-dev
-nlohmann-json3-dev libspdlog-dev libcli11-dev libtomlplusplus-dev libvalijson-dev libssl-dev"
+nlohmann-json3-dev libspdlog-dev libcli11-dev libtomlplusplus-dev libvalijson-dev libssl-dev
+libmosquitto-dev"
 # What the demo shows things with.
 BIDE_PACKAGES_DEMO="curl sqlite3 python3 procps"
 # What the tests use besides.
-BIDE_PACKAGES_TEST="catch2 curl sqlite3 python3 procps busybox git"
+BIDE_PACKAGES_TEST="catch2 curl sqlite3 python3 procps busybox git mosquitto
+openssl"
 # For the page's test. Whatever gives these commands will do: node often comes from elsewhere, with its own npm.
 for bide_package in nodejs:node npm:npm chromium:chromium; do
   command -v "${bide_package#*:}" >/dev/null 2>&1 || BIDE_PACKAGES_TEST="$BIDE_PACKAGES_TEST ${bide_package%%:*}"

@@ -260,7 +260,9 @@ const Verb kVerbs[] = {
     {"outbox", "what has not gone out yet; try again, or drop it", true, for_outbox,
      "bide outbox\nbide outbox --parked\nbide outbox retry 5\nbide outbox retry --to https://example.org"},
     {"webhook", "endpoints that hear of events", true, for_webhook,
-     "bide webhook add https://example.org/hook --event needs_attention\nbide webhook list\nbide webhook test 1\n"
+     "bide webhook add https://example.org/hook --event needs_attention\n"
+     "bide webhook add mqtts://broker.example/fleet/box-17   a topic of an MQTT broker\n"
+     "bide webhook list\nbide webhook test 1\n"
      "bide webhook rotate 1"},
     {"environment", "folders that runs share", true, for_environment,
      "bide environment add builds --seed /srv/checkout --delete-after 30d\nbide environment list\n"

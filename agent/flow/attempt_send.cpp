@@ -1,4 +1,5 @@
 // Messages of an attempt: an entry of the journal whose delivery nobody waits for [O1, O2].
+#include "agent/base/destination.h"
 #include "agent/base/json.h"
 #include "agent/flow/attempt.h"
 #include "agent/flow/attempt_impl.h"
@@ -8,8 +9,7 @@ namespace bide::flow {
 
 Outcome Attempt::send(const SendAsk& ask) {
   Guard guard(mutex_);
-  if (!ask.url.starts_with("http://") && !ask.url.starts_with("https://"))
-    return end_locked(guard, error_json("Usage", "A message goes to a URL that begins with http:// or https://."));
+  if (const auto wrong = wrong_destination(ask.url)) return end_locked(guard, error_json("Usage", *wrong + "."));
   StepAsk step;
   step.branch = ask.branch;
   step.seq = ask.seq;

@@ -79,8 +79,11 @@ DeliveryStatus status_of(const OutboxRow& row) {
 std::string lane_of(std::string_view url) {
   const std::size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return lower(url.substr(0, limits::kKeyBytes));
-  const std::size_t end = url.find_first_of("/?#", scheme + 3);
-  return lower(url.substr(0, std::min(end, limits::kKeyBytes)));
+  const std::size_t begin = scheme + 3;
+  std::string_view authority = url.substr(begin, std::min(url.find_first_of("/?#", begin), url.size()) - begin);
+  // A user is not told in events and logs: a broker's may be as good as a password.
+  if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) authority.remove_prefix(at + 1);
+  return lower((std::string(url.substr(0, begin)) + std::string(authority)).substr(0, limits::kKeyBytes));
 }
 
 DeliveryId write_delivery(db::Tx& tx, const NewDelivery& row, TimeMs now) {

@@ -44,7 +44,7 @@ struct NewDelivery {
 };
 // O2: born due at now + 30 000, announced to whoever delivers after the COMMIT.
 DeliveryId write_delivery(db::Tx& tx, const NewDelivery& row, TimeMs now);
-// "https://host:port" in lower case; a text that is no URL is its own lane.
+// "https://host:port" in lower case, without a user; a text that is no URL is its own lane.
 [[nodiscard]] std::string lane_of(std::string_view url);
 
 [[nodiscard]] std::optional<OutboxRow> read_delivery(db::ReadTx& tx, DeliveryId id);
@@ -75,7 +75,7 @@ struct DueRow {
 // What came of one try.
 struct Tried {
   DeliveryId id;
-  std::int64_t status = 0;  // HTTP; 0: no answer
+  std::int64_t status = 0;  // of HTTP, or a broker's reason code; 0: no answer, or a broker's success
   DurationMs took = 0;
   std::string error;  // empty: delivered
 };

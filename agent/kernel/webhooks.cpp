@@ -187,4 +187,9 @@ void ensure_agent_id(db::Tx& tx, std::string_view fresh_id) {
       .run();
 }
 
+std::string agent_id(db::ReadTx& tx) {
+  db::Query q(tx, "SELECT value FROM meta WHERE key = 'agent_id'");
+  return q.next() ? q.text(0) : "";
+}
+
 }  // namespace bide::kernel

@@ -71,6 +71,7 @@ void disable_webhook(db::Tx& tx, WebhookId id, std::string_view why, TimeMs now)
 // Facts that stand in a notice: kept in the file, so that the kernel needs no argument for them.
 void set_page_url(db::Tx& tx, std::string_view url);          // "http://127.0.0.1:7433/" or empty
 void ensure_agent_id(db::Tx& tx, std::string_view fresh_id);  // of the box: keys of two boxes differ
+[[nodiscard]] std::string agent_id(db::ReadTx& tx);           // empty before the first start
 
 // Called by append_event. The first is a look at an index that is empty on most boxes; the second writes the rows that
 // the event asks for.

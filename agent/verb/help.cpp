@@ -101,9 +101,11 @@ Examples:
 Usage: bide send URL [--data JSON|@FILE|-] [--name N]
 
 The run does not wait for the delivery; bide outbox shows what has not gone out.
+mqtt://HOST/TOPIC and mqtts://HOST/TOPIC go to a broker: delivered when it has acknowledged (QoS 1).
 
 Examples:
   bide send https://example.org/hook --data '{"done": true}'
+  bide send mqtts://broker.example/fleet/box-17 --data '{"done": true}'
 )"},
     {"value", R"(a value that is the same at every replay
 Usage: bide value now | uuid | random | tmpdir

@@ -80,6 +80,7 @@ void Deliverer::run_page(Page page) {
     slow = outcome->tried.took >= limits::kSlowMs;  // gives its place to another lane
     outcomes.push_back(std::move(*outcome));
   }
+  transport_.rest(page.lane);
   flush();
   give_back(page, done, slow);
 }
@@ -104,9 +105,7 @@ std::optional<Deliverer::Outcome> Deliverer::try_row(const std::string& lane, co
   if (answer.kind == Answered::Kind::interrupted) return let_go();
   outcome.tried.took = store_.system_clock().boot_ms() - began;
   outcome.tried.status = answer.status;
-  const bool answered = answer.kind == Answered::Kind::answered;
-  const bool delivered = answered && answer.status >= 200 && answer.status < 300;
-  if (!delivered) {
+  if (!answer.delivered()) {
     outcome.tried.error =
         !answer.error.empty() ? answer.error : "the receiver answered " + std::to_string(answer.status);
     if (answer.status >= 300 && answer.status < 400) outcome.tried.error += ": redirects are not followed";
@@ -147,7 +146,7 @@ void Deliverer::record(const std::string& lane, std::vector<Outcome>& outcomes) 
               continue;
             }
             due_later = true;
-            const bool gone = one.answer.status == 410;
+            const bool gone = one.answer.kind == Answered::Kind::answered && one.answer.status == 410;
             const bool never = one.answer.kind == Answered::Kind::never || gone;
             if (one.answer.kind == Answered::Kind::no_network) {
               kernel::postpone(tx, one.item.id, tx.now() + limits::kNoNetworkMs);
@@ -226,10 +225,12 @@ Answered Deliverer::send(const kernel::OutboxRow& row) {
     const auto endpoint = store_.read([&](db::ReadTx& tx) { return kernel::read_webhook(tx, row.webhook); });
     if (!endpoint || endpoint->disabled_at) return never("the endpoint is switched off");
     if (auto refused = address_to(*endpoint, row, store_.now(), envelope)) return never(std::move(*refused));
+    envelope.key = row.idem_key;
   } else {
     const bool task = row.kind == kernel::OutboxKind::task;
     const std::string key = BIDE_PLANTED(key_per_delivery) ? row.idem_key + std::to_string(row.tries) : row.idem_key;
-    envelope.headers.emplace_back("Idempotency-Key", task ? std::string(kernel::step_key_of(row)) : key);
+    envelope.key = task ? std::string(kernel::step_key_of(row)) : key;
+    envelope.headers.emplace_back("Idempotency-Key", envelope.key);
   }
   try {
     return transport_.send(envelope);

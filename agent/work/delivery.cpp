@@ -2,15 +2,15 @@
 
 #include <fcntl.h>
 #include <httplib.h>
-#include <openssl/ssl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "agent/base/errors.h"
 #include "agent/base/limits.h"
 #include "agent/work/exchange.h"
+#include "agent/work/reach.h"
+#include "agent/work/tls.h"
 
 namespace bide::work {
 namespace {
@@ -90,67 +90,25 @@ class PinnedClient final : public httplib::ClientImpl {
 Answered failed(std::string why) { return {Answered::Kind::failed, 0, std::move(why), {}}; }
 Answered never(std::string why) { return {Answered::Kind::never, 0, std::move(why), {}}; }
 
-ssl_ctx_st* make_context(const std::string& ca_file) {
-  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
-  if (context == nullptr) throw Bug("TLS is not there");
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  if (ca_file.empty()) {
-    SSL_CTX_set_default_verify_paths(context);
-  } else if (SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1) {
-    SSL_CTX_free(context);
-    throw ConfigFault(ca_file + " holds no certificates");
-  }
-  return context;
-}
-
 }  // namespace
 
 struct HttpTransport::Impl {
-  Impl(Clock& given, Resolver& names, HttpTransportOptions chosen)
+  Impl(Clock& given, Resolver& names, const HttpTransportOptions& chosen)
       : clock(given),
-        resolver(names),
-        options(std::move(chosen)),
-        context(make_context(options.ca_file), SSL_CTX_free),
+        reach{given, names, chosen.own, chosen.has_network},
+        context(make_tls_context(chosen.ca_file)),
         closing(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-  [[nodiscard]] Answered unreachable(const std::string& why) const {
-    if (!options.has_network()) return {Answered::Kind::no_network, 0, why, {}};
-    return failed(why);
-  }
-  [[nodiscard]] std::variant<std::vector<Address>, Answered> addresses_of(const Url& url,
-                                                                          const std::vector<std::string>& allow,
-                                                                          BootMs deadline);
   [[nodiscard]] std::optional<Answered> connect(Exchange& exchange, const std::vector<Address>& addresses,
                                                 BootMs deadline);
   [[nodiscard]] Answered ask(Exchange& exchange, const Url& url, const Envelope& envelope) const;
   [[nodiscard]] Answered trouble_of(const Exchange& exchange) const;
 
   Clock& clock;
-  Resolver& resolver;
-  const HttpTransportOptions options;
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context;
+  const Reach reach;
+  const TlsContext context;
   const Fd closing;
 };
-
-// O6: resolved once; one address that is not allowed refuses them all.
-std::variant<std::vector<Address>, Answered> HttpTransport::Impl::addresses_of(const Url& url,
-                                                                               const std::vector<std::string>& allow,
-                                                                               BootMs deadline) {
-  std::vector<Address> addresses;
-  if (url.is_address) {
-    addresses.push_back(parse_address(url.host, url.port).value());
-  } else {
-    Resolved resolved = resolver.resolve(url.host, url.port, deadline - clock.boot_ms());
-    if (const auto* none = std::get_if<NoSuchName>(&resolved)) return failed(url.host + ": " + none->why);
-    if (const auto* none = std::get_if<NoAnswer>(&resolved)) return unreachable(url.host + ": " + none->why);
-    addresses = std::move(std::get<std::vector<Address>>(resolved));
-  }
-  for (const Address& address : addresses) {
-    if (auto why = refuse(address, allow, options.own)) return never(std::move(*why));
-  }
-  return addresses;
-}
 
 std::optional<Answered> HttpTransport::Impl::connect(Exchange& exchange, const std::vector<Address>& addresses,
                                                      BootMs deadline) {
@@ -166,7 +124,7 @@ std::optional<Answered> HttpTransport::Impl::connect(Exchange& exchange, const s
 Answered HttpTransport::Impl::trouble_of(const Exchange& exchange) const {
   switch (exchange.trouble()) {
     case Exchange::Trouble::closing: return {Answered::Kind::interrupted, 0, exchange.error(), {}};
-    case Exchange::Trouble::unreachable: return unreachable(exchange.error());
+    case Exchange::Trouble::unreachable: return reach.unreachable(exchange.error());
     case Exchange::Trouble::none: return failed("the receiver hung up without an answer");
     case Exchange::Trouble::failed:
     case Exchange::Trouble::late: break;
@@ -206,8 +164,8 @@ Answered HttpTransport::Impl::ask(Exchange& exchange, const Url& url, const Enve
   return trouble_of(exchange);
 }
 
-HttpTransport::HttpTransport(Clock& clock, Resolver& resolver, HttpTransportOptions options)
-    : impl_(std::make_unique<Impl>(clock, resolver, std::move(options))) {}
+HttpTransport::HttpTransport(Clock& clock, Resolver& resolver, const HttpTransportOptions& options)
+    : impl_(std::make_unique<Impl>(clock, resolver, options)) {}
 HttpTransport::~HttpTransport() = default;
 
 Answered HttpTransport::send(const Envelope& envelope) {
@@ -215,7 +173,7 @@ Answered HttpTransport::send(const Envelope& envelope) {
   if (const auto* wrong = std::get_if<std::string>(&parsed)) return never(*wrong);
   const Url& url = std::get<Url>(parsed);
   const BootMs deadline = impl_->clock.boot_ms() + envelope.deadline;
-  const auto found = impl_->addresses_of(url, envelope.allow, deadline);
+  const auto found = impl_->reach.addresses_of(url, envelope.allow, deadline);
   if (const auto* wrong = std::get_if<Answered>(&found)) return *wrong;
   Exchange exchange(impl_->clock, deadline, impl_->closing.get());
   if (auto wrong = impl_->connect(exchange, std::get<std::vector<Address>>(found), deadline)) return *wrong;

@@ -22,7 +22,7 @@ struct HttpTransportOptions {
 
 class HttpTransport final : public Transport {
  public:
-  HttpTransport(Clock& clock, Resolver& resolver, HttpTransportOptions options = {});
+  HttpTransport(Clock& clock, Resolver& resolver, const HttpTransportOptions& options = {});
   ~HttpTransport() override;
   Answered send(const Envelope& envelope) override;
   void close() override;

@@ -1,5 +1,6 @@
 #include "agent/work/delivery_commands.h"
 
+#include "agent/work/broker.h"
 #include "agent/work/signature.h"
 #include "agent/work/targets.h"
 
@@ -111,6 +112,17 @@ std::variant<DeliveryId, Problem> DeliveryCommands::test(WebhookId id, const ker
   return made;
 }
 
+namespace {
+
+std::variant<Url, std::string> destination_of(const std::string& url) {
+  if (!is_broker_url(url)) return parse_url(url);
+  auto broker = parse_broker_url(url);
+  if (auto* wrong = std::get_if<std::string>(&broker)) return std::move(*wrong);
+  return std::move(std::get<BrokerUrl>(broker).url);
+}
+
+}  // namespace
+
 std::vector<PointerError> webhook_errors(const std::optional<std::string>& url,
                                          const std::optional<std::string>& secret,
                                          const std::vector<std::string>& allow) {
@@ -121,7 +133,7 @@ std::vector<PointerError> webhook_errors(const std::optional<std::string>& url,
   }
   if (secret && !secret_key(*secret)) errors.push_back({"/secret", "must be whsec_ and the base64 of 24 to 64 bytes"});
   if (!url) return errors;
-  const auto parsed = parse_url(*url);
+  const auto parsed = destination_of(*url);
   if (const auto* wrong = std::get_if<std::string>(&parsed)) {
     errors.push_back({"/url", *wrong});
   } else if (const auto& good = std::get<Url>(parsed); good.is_address && errors.empty()) {

@@ -4,13 +4,14 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "agent/work/tls.h"
 
 namespace bide::work {
 
@@ -108,14 +109,8 @@ bool Exchange::secure(ssl_ctx_st* context, const Url& url) {
     fail(Trouble::failed, "TLS could not be set up");
     return false;
   }
-  X509_VERIFY_PARAM* verify = SSL_get0_param(tls_);
-  if (url.is_address) {
-    X509_VERIFY_PARAM_set1_ip_asc(verify, url.host.c_str());
-  } else {
-    SSL_set_tlsext_host_name(tls_, url.host.c_str());
-    X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    X509_VERIFY_PARAM_set1_host(verify, url.host.c_str(), url.host.size());
-  }
+  expect_host(SSL_get0_param(tls_), url);
+  if (!url.is_address) SSL_set_tlsext_host_name(tls_, url.host.c_str());
   SSL_set_verify(tls_, SSL_VERIFY_PEER, nullptr);
   for (;;) {
     ERR_clear_error();

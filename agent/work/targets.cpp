@@ -68,7 +68,7 @@ std::optional<std::string> wrong_host(const HostPort& parts) {
 
 }  // namespace
 
-std::variant<Url, std::string> parse_url(std::string_view text) {
+std::variant<Url, std::string> parse_url(std::string_view text, const Schemes& schemes) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte <= 0x20 || byte >= 0x7F || c == '\\' || c == '"' || c == '<' || c == '>' || c == '^' || c == '`')
@@ -76,8 +76,8 @@ std::variant<Url, std::string> parse_url(std::string_view text) {
   }
   const std::size_t colon = text.find("://");
   const std::string scheme = lower(text.substr(0, colon));
-  if (colon == std::string_view::npos || (scheme != "http" && scheme != "https"))
-    return "the URL is none of http:// or https://";
+  if (colon == std::string_view::npos || (scheme != schemes.plain && scheme != schemes.tls))
+    return "the URL does not begin with " + std::string(schemes.plain) + ":// or " + std::string(schemes.tls) + "://";
   const std::string_view rest = text.substr(colon + 3);
   const std::size_t end = rest.find_first_of("/?#");
   const auto split = split_authority(rest.substr(0, end));
@@ -85,11 +85,11 @@ std::variant<Url, std::string> parse_url(std::string_view text) {
   const auto& parts = std::get<HostPort>(split);
   if (auto wrong = wrong_host(parts)) return std::move(*wrong);
   Url url;
-  url.tls = scheme == "https";
+  url.tls = scheme == schemes.tls;
   url.host = parts.host;
   unsigned char bytes[sizeof(in6_addr)];
   url.is_address = parts.brackets || ::inet_pton(AF_INET, parts.host.c_str(), bytes) == 1;
-  const int own_port = url.tls ? 443 : 80;
+  const int own_port = url.tls ? schemes.tls_port : schemes.port;
   url.port = own_port;
   if (!parts.port.empty()) {
     const auto port = parse_number(parts.port);

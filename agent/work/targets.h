@@ -24,9 +24,17 @@ struct Url {
   std::string target;     // path and query, as written; at least "/"
   std::string authority;  // for the Host field: with brackets, with the port where it is not the scheme's own
 };
-// http and https only. Refused, with the reason: a user before the host, forms of addresses that only some parsers take
+// The two schemes of a protocol, and the ports that need not be written.
+struct Schemes {
+  std::string_view plain;
+  int port = 0;
+  std::string_view tls;
+  int tls_port = 0;
+};
+inline constexpr Schemes kHttp{"http", 80, "https", 443};
+// These schemes only. Refused, with the reason: a user before the host, forms of addresses that only some parsers take
 // (127.1, 0x7f000001, 2130706433), zone ids, white space and control characters, a port that is none.
-[[nodiscard]] std::variant<Url, std::string> parse_url(std::string_view text);
+[[nodiscard]] std::variant<Url, std::string> parse_url(std::string_view text, const Schemes& schemes = kHttp);
 
 // One address and port to connect to.
 struct Address {

@@ -12,6 +12,7 @@ namespace bide::work {
 
 struct Envelope {
   std::string url;
+  std::string key;  // of the row: the same at every delivery [O3]
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
   std::vector<std::string> allow;  // addresses inside that the operator allowed: "127.0.0.1:9000", "10.0.0.0/8" [O6]
@@ -20,7 +21,8 @@ struct Envelope {
 
 struct Answered {
   enum class Kind {
-    answered,     // there is a status; 2xx is delivered
+    answered,     // there is a status of HTTP; 2xx is delivered
+    accepted,     // a broker has taken it: delivered; the status is its reason code
     failed,       // refused, reset, timed out, no such name …: try again
     never,        // cannot succeed: unparsable, an address that is not allowed
     no_network,   // the box has none: counts for nothing [O5]
@@ -31,12 +33,18 @@ struct Answered {
   std::string error;        // why, in words; empty for answered
   std::string retry_after;  // the header as it came
   std::string body;         // of a 2xx, if it is whole
+
+  [[nodiscard]] bool delivered() const {
+    return kind == Kind::accepted || (kind == Kind::answered && status >= 200 && status < 300);
+  }
 };
 
 class Transport {
  public:
   virtual ~Transport() = default;
   [[nodiscard]] virtual Answered send(const Envelope& envelope) = 0;
+  // No row of this lane follows at once: a connection that was kept for the next one is let go.
+  virtual void rest(const std::string& /*lane*/) {}
   // Ends what is under way, soon; what is sent later is interrupted at once.
   virtual void close() = 0;
 };

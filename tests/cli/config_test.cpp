@@ -71,7 +71,7 @@ TEST_CASE("config: the shipped file holds every key and says what the system's d
   const std::string text = test::read_file(std::string(BIDE_SOURCE_DIR) + "/packaging/bide.toml");
   const LoadedConfig shipped = parse_config(around(true), "bide.toml", text, {});
   const LoadedConfig defaults = parse_config(around(true), "", "", {});
-  REQUIRE(shipped.settings.size() == 18);
+  REQUIRE(shipped.settings.size() == 19);
   REQUIRE(defaults.settings.size() == shipped.settings.size());
   for (std::size_t i = 0; i < shipped.settings.size(); ++i) {
     INFO(shipped.settings[i].key);
@@ -107,6 +107,7 @@ TEST_CASE("config: mistakes name their place, and the nearest key") {
   CHECK(fault_of("inline_sleep = \"5\"").find("/etc/x.toml:1: inline_sleep is a length of time") == 0);
   CHECK(fault_of("log_level = \"loud\"").find("/etc/x.toml:1: log_level is \"debug\"") == 0);
   CHECK(fault_of("data_dir = \"here\"") == "/etc/x.toml:1: data_dir is relative; write the whole path, or ~/…");
+  CHECK(fault_of("mqtt_brokers = \"b.toml\"").find("/etc/x.toml:1: mqtt_brokers is relative") == 0);
   CHECK(fault_of("data_dir = \"\"").find("/etc/x.toml:1: data_dir is empty") == 0);
   CHECK(fault_of("path = \"/bin:.\"").find("/etc/x.toml:1: path is a list of absolute folders") == 0);
   CHECK(fault_of("socket = \"/" + std::string(120, 'x') + "\"").find("/etc/x.toml:1: socket has 121 bytes") == 0);

@@ -57,6 +57,8 @@ HEADERS = [
     (re.compile(r"^(?:spdlog|fmt)/"), ("agent/base/log.cpp",), "spdlog"),
     (re.compile(r"^nlohmann/(?!json_fwd)"), HOUSE, "nlohmann/json"),
     (re.compile(r"^CLI/"), ("agent/cli/", "agent/main.cpp"), "CLI11"),
+    (re.compile(r"^(?:mosquitto|mqtt_protocol)\.h"), ("agent/work/broker.cpp", "agent/work/mqtt_connection.cpp"),
+     "libmosquitto"),
     (re.compile(r"^toml"), ("agent/config.cpp", "agent/work/", "agent/cli/"), "toml++"),
 ]
 
