@@ -23,6 +23,7 @@ struct HeldBy {
 struct ExplainFacts {
   bool driven = true;           // running: an attempt of this process drives it (else it is taken over by the sweep)
   bool clock_held = false;      // C6: nothing is claimed until the clock is right
+  bool draining = false;        // an operator lets the agent run dry: nothing is claimed
   bool workers_busy = false;    // every worker has an attempt
   bool at_capacity = false;     // K1: max_running of its workflow is reached
   std::vector<HeldBy> held_by;  // who keeps a waiting program from being suspended (programs.md)
@@ -41,7 +42,7 @@ struct WaitingOn {
 //   completed | failed | cancelled                         it has ended
 //   needs_answer | in_doubt | waits_for_signal | sleeping  an open wait (the first that a person can do something
 //   about) retry_later | scheduled                                queued for later due | at_capacity | workers_busy |
-//   clock_held | paused | waits_for_app queued and not claimed yet version_missing | workflow_missing |
+//   clock_held | draining | paused | waits_for_app queued and not claimed yet version_missing | workflow_missing |
 //   previous_attempt_alive | agent_fault | …   the reason that stands on the run executing | ending | cancelling | held
 //   | replaying | not_driven | driven_by_app running stalled                                                nothing
 //   would wake it: the sweep re-drives it [W5]
