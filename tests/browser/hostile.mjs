@@ -106,7 +106,7 @@ async function toldByPeople({ agent, signedIn }) {
   const post = (target, body) => agent.ask('POST', target, JSON.stringify(body));
   const runs = [];
   for (const [i, text] of kStrings.entries()) {
-    const began = await post('/v1/runs', { workflow: 'evil', run_at: '2099-01-01T00:00:00Z', key: text, mission: text, labels: { [text]: text }, input: { [text]: [text] } });
+    const began = await post('/v1/runs', { workflow: 'evil', run_at: '2099-01-01T00:00:00Z', key: `later ${text}`, mission: text, labels: { [text]: text }, input: { [text]: [text] } });
     assert.equal(began.status, 201, text);
     const run = began.value.id;
     runs.push([run, text]);

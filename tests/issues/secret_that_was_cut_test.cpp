@@ -29,7 +29,8 @@ TEST_CASE("[D4] issue: no half of a secret is kept of an output that was cut, an
   box.program(
       "w",
       // Behind it so much that the last 4096 bytes begin within the secret.
-      "bide step end --effect pure --try --secret TOKEN -- sh -c 'printf %s \"$TOKEN\" >&2; head -c 4040 /dev/zero | tr "
+      "bide step end --effect pure --try --secret TOKEN -- sh -c 'printf %s \"$TOKEN\" >&2; head -c 4040 /dev/zero | "
+      "tr "
       "\"\\0\" . >&2; exit 3' || :\n"
       // Before it so much that the first 4096 end within the secret; and more than a journal takes.
       "bide step begin --effect pure --try --secret TOKEN -- sh -c 'head -c 4040 /dev/zero | tr \"\\0\" .; printf %s "

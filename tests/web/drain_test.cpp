@@ -51,7 +51,7 @@ TEST_CASE("[K1] drain: runs stay queued, what executes ends, and a restart is no
 
   // It is started and stays where it is; the run that is driven asks, is answered, and goes on to its end.
   const std::int64_t later = front.start("echo", R"({"n":1})");
-  HttpClient asking = program.open("waits", R"({"kind":"approval","text":"Go?","name":"go","timeout":"1h"})");
+  HttpClient asking = program.open("waits", R"({"kind":"approval","name":"go","request":{"text":"Go?"},"verb":"1"})");
   const std::int64_t wait = front.wait_of(driven);
   look_again(front);
   CHECK(front.ask("POST", "/v1/waits/" + std::to_string(wait) + "/resolve", R"({"decision":"approved"})").status ==
@@ -157,6 +157,7 @@ TEST_CASE("drain: what is not understood shuts nothing, and it is an operator's"
   CHECK(front.ask("POST", "/v1/drain", R"({"of":true})").status == 422);
   HttpClient reader = front.page();
   CHECK(reader.ask("POST", "/v1/drain", "{}", "Authorization: Bearer bide_READER\r\n").status == 403);
+  reader = front.page();  // the refusal closed it
   const HttpAnswer seen = reader.ask("GET", "/v1/drain", {}, "Authorization: Bearer bide_READER\r\n");
   CHECK(Json::parse(seen.body) == Json{{"draining", false}, {"idle", false}, {"runs", 0}, {"apps", 0}, {"tasks", 0}});
   front.until(front.start("echo"), "completed");

@@ -176,8 +176,15 @@ TEST_CASE("metrics: each family moves after its cause, and there is none without
   });
   moves.after("bide_clock_steps", "_total", [&] { post(front, "/v1/clock/accept"); });
   {
+    std::latch begun(1);
     std::latch go(1);
-    front.rig.store->submit([&](db::Tx&) { go.wait(); }, [](const std::optional<std::string>&) {});
+    front.rig.store->submit(
+        [&](db::Tx&) {
+          begun.count_down();
+          go.wait();
+        },
+        [](const std::optional<std::string>&) {});
+    begun.wait();
     moves.after("bide_writer_queue", "", [&] {
       for (int i = 0; i < 3; ++i) front.rig.store->submit([](db::Tx&) {}, [](const std::optional<std::string>&) {});
     });
@@ -186,7 +193,7 @@ TEST_CASE("metrics: each family moves after its cause, and there is none without
   std::vector<SseClient> readers;
   moves.after("bide_streams", "", [&] { readers.emplace_back(front.client(), "/v1/events"); });
   moves.after("bide_foreign_writer_seen", "", [&] {
-    front.rig.exec("UPDATE meta SET value = value WHERE key = 'clock_mark'");
+    front.rig.exec("UPDATE runs SET labels = '{\"by\":\"hand\"}' WHERE id = 1");
     start(front, R"({"workflow":"echo"})");
   });
   moves.after("bide_draining", "", [&] { post(front, "/v1/drain"); });
