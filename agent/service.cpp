@@ -42,6 +42,7 @@
 #include "agent/work/sweep.h"
 #include "agent/work/task_pool.h"
 #include "agent/work/transports.h"
+#include "agent/work/workflow_check.h"
 #include "db/store.h"
 #include "web/attempt_token.h"
 #include "web/auth.h"
@@ -127,6 +128,16 @@ work::ProgramSettings program_settings(const Config& config) {
   return settings;
 }
 
+work::WorkflowCheckSettings check_settings(const Config& config) {
+  const work::ProgramSettings of_programs = program_settings(config);
+  return {of_programs.verb_executable,
+          config.data_dir,
+          config.workflows_dir,
+          config.socket,
+          of_programs.path,
+          of_programs.home};
+}
+
 web::ServerOptions server_options(const Config& config) {
   web::ServerOptions options;
   options.act_threads = std::max(limits::kActThreads, config.workers * limits::kStepsAtOnce);
@@ -168,6 +179,7 @@ struct Service::Parts {
         environments(store, [this] { executor.ring(); }),
         files(config.workflows_dir, clock),
         programs(store, files, config.data_dir + "/versions"),
+        workflow_check(spawner, clock, check_settings(config)),
         secrets(config.data_dir, credentials_directory(), clock),
         holders(store, random, executor, config.data_dir + "/outcomes", config.socket),
         driver(store, random, spawner, holders, program_settings(config),
@@ -234,6 +246,7 @@ struct Service::Parts {
   work::Environments environments;
   work::ProgramFiles files;
   work::Programs programs;
+  work::WorkflowCheck workflow_check;
   work::Secrets secrets;
   work::Holders holders;
   work::ProgramDriver driver;
@@ -351,6 +364,9 @@ void Service::Parts::open_door() {
     server->recheck();
   };
   ports->installed = [this] { return files.names(); };
+  ports->check = [this](const std::string& name, const std::function<bool()>& gone) {
+    return workflow_check.check(name, gone);
+  };
   ports->relaxed = config.durability == db::Durability::relaxed;
   const std::string link_key = random.uid() + random.uid();
   store.write([&](db::Tx& tx) {

@@ -70,7 +70,8 @@ constexpr std::string_view kSecurity =
     "X-Frame-Options: DENY\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\n"
     "Cross-Origin-Opener-Policy: same-origin\r\n"
-    "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'\r\n";
+    "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; base-uri 'none'; object-src 'none'; "
+    "form-action 'self'\r\n";
 
 void append_header(std::string& out, std::string_view name, std::string_view value) {
   const auto bad = [](unsigned char c) { return c < 0x20 || c == 0x7f; };

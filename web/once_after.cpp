@@ -16,6 +16,7 @@ using work::Answer;
 constexpr std::pair<std::string_view, std::string_view> kRoutes[] = {
     {"POST", "/v1/sweep"},
     {"POST", "/v1/clock/accept"},
+    {"POST", "/v1/drain"},
     {"POST", "/v1/environments"},
     {"DELETE", "/v1/environments/{name}"},
     {"POST", "/v1/outbox/actions"},

@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "agent/base/clock.h"
+#include "agent/base/errors.h"
 #include "agent/base/random.h"
 #include "agent/work/commands.h"
 #include "agent/work/delivery_commands.h"
@@ -38,7 +40,9 @@ struct Ports {
   work::Secrets* secrets = nullptr;                     // null: none are known
   Streams* streams = nullptr;                           // events as they come; null: pages only
   std::function<std::vector<std::string>()> installed;  // names of the programs in the workflows' folder; may be empty
-  bool relaxed = false;                                 // durability: said by doctor
+  // POST /v1/workflows/{name}/check: work::WorkflowCheck::check; null: no programs.
+  std::function<std::variant<std::string, Problem>(const std::string& name, const std::function<bool()>& gone)> check;
+  bool relaxed = false;  // durability: said by doctor
   // A token was added or revoked, a session ended: the front looks at its credentials again, and ends streams.
   std::function<void()> credentials_changed;
 };

@@ -36,6 +36,26 @@ Response accept_clock(Ports& ports, Request& request) {
   return json_response(200, out.take());
 }
 
+// {"draining","idle","runs","apps","tasks"}: whether claims are held back, and what executes still: runs that the agent
+// drives, runs that apps drive, tasks. idle: none of them, and nothing new begins. Prefer: wait holds it back until
+// then.
+Response draining(Ports& ports, Request& request) {
+  return long_poll(ports, request, [&ports]() -> Look {
+    const work::Commands::Draining now = ports.commands.draining();
+    const bool idle = now.draining && now.driven.none();
+    json::Writer out;
+    out.begin_object().member("draining", now.draining).member("idle", idle);
+    out.member("runs", now.driven.runs).member("apps", now.driven.apps).member("tasks", now.driven.tasks);
+    return {idle || !now.draining, json_response(200, out.end_object().take())};
+  });
+}
+
+Response drain(Ports& ports, Request& request) {
+  if (const auto bad = check_body(request, {{"off", Kind::boolean}})) return problem_response(*bad);
+  ports.commands.drain(who(request), json::bool_member(request.body, "off").value_or(false));
+  return draining(ports, request);
+}
+
 Response healthy(Ports&, Request&) { return json_response(200, "{\"status\":\"ok\"}"); }
 
 // Why no work would be done, if so. Reads memory only, so that it answers when the file does not.
@@ -45,6 +65,7 @@ std::string not_ready(Ports& ports) {
   if (health.storage_full) return "the disk is full";
   if (ports.commands.store().clock().held())
     return "the clock is behind the file's: bide clock accept, or set the clock";
+  if (ports.commands.executor().door().is_shut()) return "draining: nothing is claimed until bide drain --off";
   if (ports.not_ready) {
     if (std::string why = ports.not_ready(); !why.empty()) return why;
   }
@@ -147,6 +168,8 @@ void add_agent_routes(Router& router, Ports& ports) {
   };
   router.post("/v1/sweep", kAdmin, with(sweep));
   router.post("/v1/clock/accept", kAdmin, with(accept_clock));
+  router.post("/v1/drain", kAdmin, with(drain), Lane::preferred);
+  router.get("/v1/drain", kRead, with(draining), Lane::preferred);
   router.open("/healthz", with(healthy), Lane::health);
   router.open("/readyz", with(ready), Lane::health);
   router.get("/v1/info", kRead, with(info));

@@ -20,6 +20,14 @@ void write_counts(json::Writer& out, const kernel::WorkflowCounts& counts) {
   out.end_object();
 }
 
+Response unknown(db::ReadTx& tx, const std::string& name, std::vector<std::string> names) {
+  for (const auto& known : kernel::list_workflows(tx)) names.push_back(known.name);
+  const std::string near = nearest(name, names);
+  return problem_response(problem("workflow_unknown",
+                                  "no workflow is called " + name + (near.empty() ? "" : "; is " + near + " meant?"),
+                                  "bide workflows"));
+}
+
 // {"name","kind","version","installed","runs"}. A program that lies in the folder and was never started has no version
 // and no runs yet; one that has runs and left the folder is not installed.
 Response list(Ports& ports, Request& request) {
@@ -50,6 +58,24 @@ Response list(Ports& ports, Request& request) {
   });
 }
 
+// The answer of bide check NAME --json. It runs what lies between the verbs of the program, so it is an operator's.
+Response check(Ports& ports, Request& request) {
+  if (const auto bad = check_body(request, {})) return problem_response(*bad);
+  const std::string& name = request.capture("name");
+  const std::vector<std::string> folder = ports.installed ? ports.installed() : std::vector<std::string>();
+  if (!ports.check || std::find(folder.begin(), folder.end(), name) == folder.end()) {
+    const bool known = ports.commands.store().read(
+        [&](db::ReadTx& tx) { return kernel::read_workflow(tx, name, limits::kVersionsShown).has_value(); });
+    if (!known) {
+      return ports.commands.store().read([&](db::ReadTx& tx) { return unknown(tx, name, folder); });
+    }
+    return problem_response(problem("no_program", name + " is no program that lies in the workflows' folder"));
+  }
+  const auto said = ports.check(name, [&request] { return request.stop.stop_requested(); });
+  if (const auto* bad = std::get_if<Problem>(&said)) return problem_response(*bad);
+  return json_response(200, std::get<std::string>(said));
+}
+
 Response one(Ports& ports, Request& request) {
   const std::string& name = request.capture("name");
   std::vector<std::string> folder;
@@ -57,14 +83,7 @@ Response one(Ports& ports, Request& request) {
   const bool in_folder = std::find(folder.begin(), folder.end(), name) != folder.end();
   return ports.commands.store().read([&](db::ReadTx& tx) {
     const auto found = kernel::read_workflow(tx, name, limits::kVersionsShown);
-    if (!found && !in_folder) {
-      std::vector<std::string> names = folder;
-      for (const auto& known : kernel::list_workflows(tx)) names.push_back(known.name);
-      const std::string near = nearest(name, names);
-      return problem_response(problem(
-          "workflow_unknown", "no workflow is called " + name + (near.empty() ? "" : "; is " + near + " meant?"),
-          "bide workflows"));
-    }
+    if (!found && !in_folder) return unknown(tx, name, folder);
     json::Writer out;
     out.begin_object().member("name", name);
     out.member("installed", in_folder || (found && ports.commands.executor().knows_workflow(found->id)));
@@ -89,6 +108,7 @@ void add_catalog_routes(Router& router, Ports& ports) {
   };
   router.get("/v1/workflows", kRead, with(list));
   router.get("/v1/workflows/{name}", kRead, with(one));
+  router.post("/v1/workflows/{name}/check", kAdmin, with(check), Lane::waits);
 }
 
 }  // namespace bide::web

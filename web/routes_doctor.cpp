@@ -75,6 +75,9 @@ void look_at_agent(Ports& ports, Findings& found) {
                      "the clock is behind the file's: timers rest until it has caught up, or is accepted",
                      "bide clock accept"});
   }
+  if (ports.commands.executor().door().is_shut()) {
+    found.push_back({"draining", "warn", "the agent runs dry: no run and no task is claimed", "bide drain --off"});
+  }
   if (ports.relaxed) {
     found.push_back({"durability_relaxed", "warn", "power loss may take the last commits: durability is relaxed",
                      "bide serve --durability full"});

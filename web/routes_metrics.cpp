@@ -89,6 +89,12 @@ void write_store(Exposition& out, const db::StoreHealth& health) {
   out.sample(health.foreign_writer_seen);
 }
 
+void write_sweep(Exposition& out, const work::Sweep& sweep) {
+  out.family("bide_sweep_passes", "counter", "Passes of the sweep.").sample(static_cast<std::int64_t>(sweep.passes()));
+  out.family("bide_sweep_errors", "counter", "Duties of the sweep that failed.");
+  out.sample(static_cast<std::int64_t>(sweep.errors()));
+}
+
 Response metrics(Ports& ports, Request&) {
   db::Store& store = ports.commands.store();
   const TimeMs now = store.now();
@@ -100,6 +106,11 @@ Response metrics(Ports& ports, Request&) {
   write_store(out, store.health());
   out.family("bide_clock_held", "gauge", "1: the clock is behind the file's, timers rest.");
   out.sample(store.clock().held());
+  out.family("bide_clock_steps", "counter", "Times the wall clock jumped by over a minute, or was accepted elsewhere.");
+  out.sample(static_cast<std::int64_t>(store.clock().steps()));
+  out.family("bide_draining", "gauge", "1: nothing is claimed, an operator lets the agent run dry.");
+  out.sample(ports.commands.executor().door().is_shut());
+  write_sweep(out, ports.commands.sweep());
   if (ports.streams != nullptr) {
     const StreamCounts streams = ports.streams->counts();
     out.family("bide_streams", "gauge", "Readers of events.").sample(streams.open);

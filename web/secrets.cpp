@@ -30,6 +30,21 @@ std::string failed_instead(const std::string& body, const std::string& name) {
   return out.end_object().take();
 }
 
+Response refuse(const std::string& name, const std::string& instead) {
+  return problem_response(
+      problem("secret_in_input", "what was sent holds the secret " + name + " and would be kept: " +
+                                     (instead.empty() ? "a workflow gets it by its manifest's secrets" : instead)));
+}
+
+// A name in the address, or the key, is kept too: a signal's, a wait's.
+std::optional<std::string> secret_beside(const SecretValues& values, const Request& request) {
+  for (const auto& [place, text] : request.captures) {
+    if (auto name = values.find(text)) return name;
+  }
+  const std::string* key = request.field("idempotency-key");
+  return key == nullptr ? std::nullopt : values.find(*key);
+}
+
 }  // namespace
 
 std::optional<std::string> secret_in_result(work::Secrets* secrets, std::string_view document) {
@@ -38,8 +53,9 @@ std::optional<std::string> secret_in_result(work::Secrets* secrets, std::string_
 }
 
 std::optional<Response> guard_secrets(work::Secrets& secrets, Request& request) {
-  if (request.body.empty()) return std::nullopt;
   const auto values = secrets.values();
+  if (values->empty()) return std::nullopt;
+  if (const auto named = secret_beside(*values, request)) return refuse(*named, "");
   const auto name = values->find(request.body);
   if (!name) return std::nullopt;
   const std::string& path = request.path;
@@ -51,16 +67,12 @@ std::optional<Response> guard_secrets(work::Secrets& secrets, Request& request) 
     return std::nullopt;
   }
   if (attempt == std::string::npos) {
-    return problem_response(problem("secret_in_input", "the document holds the secret " + *name +
-                                                           ": a workflow gets it by its manifest's secrets"));
+    return refuse(*name, "");
   }
   const std::string operation = path.substr(attempt + kOfAnAttempt.size());
   if (operation == "result" || operation.ends_with("/complete")) return std::nullopt;
   if (std::find(std::begin(kHandedOn), std::end(kHandedOn), operation) != std::end(kHandedOn)) {
-    return problem_response(problem("secret_in_input", "the document holds the secret " + *name +
-                                                           ", and would be kept as it is: let a step's command send "
-                                                           "it, with --secret " +
-                                                           *name));
+    return refuse(*name, "let a step's command send it, with --secret " + *name);
   }
   request.body = values->scrubbed(std::move(request.body));
   return std::nullopt;

@@ -25,7 +25,8 @@ StoreClock::StoreClock(Clock& clock, TimeMs mark)
     : clock_(clock),
       mark_(mark),
       offset_(std::max(clock.wall_ms(), mark) - clock.boot_ms()),
-      held_(mark - clock.wall_ms() > limits::kClockFollowMs) {}
+      held_(mark - clock.wall_ms() > limits::kClockFollowMs),
+      behind_(held_.load()) {}
 
 TimeMs StoreClock::now() const { return offset_.load(std::memory_order_relaxed) + clock_.boot_ms(); }
 
@@ -37,6 +38,9 @@ DurationMs StoreClock::follow_wall() {
 
   const TimeMs offset = wall - boot;
   const DurationMs ahead = offset - offset_.load(std::memory_order_relaxed);
+  const bool behind = -ahead > limits::kClockFollowMs;
+  if (behind && !behind_) ++steps_;
+  behind_ = behind;
   if (ahead <= limits::kClockFollowMs) {
     ahead_.reset();
     if (ahead > 0) offset_.store(offset, std::memory_order_relaxed);
@@ -49,6 +53,7 @@ DurationMs StoreClock::follow_wall() {
   if (boot - ahead_->seen_at < limits::kClockFollowMs) return 0;
   ahead_.reset();
   offset_.store(offset, std::memory_order_relaxed);
+  ++steps_;
   return ahead;
 }
 
@@ -63,7 +68,10 @@ bool StoreClock::held() const { return held_.load(std::memory_order_relaxed); }
 TimeMs StoreClock::accept_wall() {
   Lock lock(mutex_);
   const TimeMs wall = clock_.wall_ms();
-  offset_.store(wall - clock_.boot_ms(), std::memory_order_relaxed);
+  const TimeMs offset = wall - clock_.boot_ms();
+  if (std::abs(offset - offset_.load(std::memory_order_relaxed)) > limits::kClockAgreeMs) ++steps_;
+  offset_.store(offset, std::memory_order_relaxed);
+  behind_ = false;
   held_.store(false, std::memory_order_relaxed);
   ahead_.reset();
   return wall;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <optional>
 
 #include "agent/base/mutex.h"
@@ -40,6 +41,9 @@ class StoreClock {
   [[nodiscard]] bool held() const;
   // `bide clock accept`: now() is the wall clock, forwards or backwards. The caller writes that time as the mark.
   TimeMs accept_wall();
+  // Since the start: steps of the wall clock that were seen: ahead and followed, or behind, by more than 60 s; and what
+  // accept_wall() moved by more than a second.
+  [[nodiscard]] std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
 
  private:
   struct Ahead {
@@ -51,8 +55,10 @@ class StoreClock {
   const TimeMs mark_;
   std::atomic<TimeMs> offset_;  // now = offset_ + boot_ms()
   std::atomic<bool> held_;
+  std::atomic<std::uint64_t> steps_{0};
   mutable Mutex mutex_;  // passes of several threads: none adds what another has added already
   std::optional<Ahead> ahead_ GUARDED_BY(mutex_);
+  bool behind_ GUARDED_BY(mutex_);
 };
 
 }  // namespace bide

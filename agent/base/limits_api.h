@@ -22,6 +22,8 @@ inline constexpr int kActionItems = 1'000;                  // of its answer: th
 inline constexpr std::int64_t kLittleDiskBytes = 256 << 20; // doctor warns: a WAL and a backup do not fit (guess)
 inline constexpr unsigned long kLittleDiskFiles = 1'000;     // … and workspaces need files
 inline constexpr int kVersionsShown = 50;                   // of a workflow: the newest
+inline constexpr std::int64_t kCheckMostMs = 150'000;          // of a check over HTTP: its replays have 120 s, and it has to start and end
+inline constexpr std::int64_t kCheckGraceMs = 10'000;         // to clear up when it is told to end: longer than a suspension takes (guess)
 inline constexpr std::int64_t kAuditHeadMs = 600'000;       // the head of the audit's chain goes to the log so often
 // clang-format on
 

@@ -277,6 +277,8 @@ const Verb kVerbs[] = {
      "bide doctor\nbide doctor --json"},
     {"sweep", "one pass of the sweep now, and what it did", true, for_none, "bide sweep"},
     {"clock", "accept: take the wall clock as it is, backwards too", true, for_clock, "bide clock accept"},
+    {"drain", "claim nothing new, and say when nothing executes any more", true, for_drain,
+     "bide drain && systemctl stop bide\nbide drain --off                       it claims again; so does a restart"},
     {"check", "read a workflow's script for known faults; would its open runs go on in it?", true, for_check,
      "bide check rollout\nbide check ./flows/backup.sh --json"},
     {"rehearse", "try a workflow out: is it safe to be killed after every verb?", false, for_rehearse,

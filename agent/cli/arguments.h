@@ -59,6 +59,7 @@ struct Arguments {
   std::vector<std::string> scopes;  // token add --scope
   std::string expires;              // token add --expires
   std::string head;                 // audit verify --head
+  bool off = false;                 // drain --off
 
   std::string seed;          // environment add --seed
   std::string delete_after;  // environment add --delete-after

@@ -47,4 +47,6 @@ void for_audit(CLI::App& app, Arguments& a) {
   app.add_option("--head", a.head, "a head that the log has: the chain must still go through it")->type_name("ID:HASH");
 }
 
+void for_drain(CLI::App& app, Arguments& a) { app.add_flag("--off", a.off, "claim runs and tasks again"); }
+
 }  // namespace bide::cli

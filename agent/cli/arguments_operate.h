@@ -12,5 +12,6 @@ struct Arguments;
 void for_many(CLI::App& app, Arguments& a);  // a run, or filters
 void for_token(CLI::App& app, Arguments& a);
 void for_audit(CLI::App& app, Arguments& a);
+void for_drain(CLI::App& app, Arguments& a);
 
 }  // namespace bide::cli

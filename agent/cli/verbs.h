@@ -63,6 +63,7 @@ int act_on_many(Session& session, const char* action);
 
 int verb_sweep(Session& session);
 int verb_clock(Session& session);
+int verb_drain(Session& session);
 int verb_ui(Session& session);
 
 // These ask no agent.

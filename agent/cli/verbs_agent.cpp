@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "agent/base/json.h"
+#include "agent/base/limits.h"
 #include "agent/base/text.h"
 #include "agent/cli/verbs.h"
 #include "agent/version.h"
@@ -21,6 +22,16 @@ std::string build() {
 #else
   return std::string("with assertions, GCC ") + __VERSION__;
 #endif
+}
+
+// "2 runs, 1 run of an app and 3 tasks execute still"
+std::string executing(const std::string& document) {
+  const auto part = [&](const char* member, const char* one, const char* many) {
+    const std::int64_t n = json::int_member(document, member).value_or(0);
+    return std::to_string(n) + (n == 1 ? one : many);
+  };
+  return part("runs", " run, ", " runs, ") + part("apps", " run of an app", " runs of apps") + " and " +
+         part("tasks", " task", " tasks") + " execute still; new ones stay queued";
 }
 
 }  // namespace
@@ -53,6 +64,29 @@ int verb_clock(Session& session) {
                       << " and is " << short_time(json::string_member(reply.body, "now").value_or("")) << "\n";
   if (json::bool_member(reply.body, "was_held").value_or(false)) session.console.err << "it is held no more\n";
   return kDone;
+}
+
+// 0: nothing executes any more; 4: somebody let it claim again, or it was restarted.
+int verb_drain(Session& session) {
+  const Arguments& a = session.arguments;
+  Reply reply = accepted(session.client.post("/v1/drain", a.off ? R"({"off":true})" : "{}"));
+  const auto is = [&](const char* member) { return json::bool_member(reply.body, member).value_or(false); };
+  for (std::string said; !a.off && is("draining") && !is("idle");) {
+    if (std::string line = executing(reply.body); line != said) session.console.err << (said = std::move(line)) << "\n";
+    reply = accepted(session.client.get("/v1/drain", limits::kClientPollMs));
+  }
+  const bool well = is("draining") != a.off;
+  if (a.json) {
+    print_json(session.console, reply.body);
+  } else if (a.off) {
+    session.console.out << "runs and tasks are claimed again\n";
+  } else if (well) {
+    session.console.out << "idle: nothing executes any more\n";
+    session.console.err << "it claims again after bide drain --off, or when it is restarted\n";
+  } else {
+    session.console.err << "bide: it claims again: somebody said so, or it was restarted\nhint: bide drain\n";
+  }
+  return well ? kDone : kConflict;
 }
 
 int verb_ui(Session& session) {

@@ -242,6 +242,10 @@ void explain_queued(Explanation& e, const Known& known, const ExplainFacts& fact
                "The clock stands before the time that the agent has seen: nothing is claimed until it is right.",
                "bide clock accept");
   }
+  if (facts.draining) {
+    return say(e, "draining", "The agent runs dry: it claims nothing until it is told to go on, or is restarted.",
+               "bide drain --off");
+  }
   if (known.remote) {
     return say(e, "waits_for_app",
                "It is due, and no worker of the app that drives " + quoted(known.run.workflow_name) +

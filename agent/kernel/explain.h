@@ -23,6 +23,7 @@ struct HeldBy {
 struct ExplainFacts {
   bool driven = true;           // running: an attempt of this process drives it (else it is taken over by the sweep)
   bool clock_held = false;      // C6: nothing is claimed until the clock is right
+  bool draining = false;        // an operator lets the agent run dry: nothing is claimed
   bool workers_busy = false;    // every worker has an attempt
   bool at_capacity = false;     // K1: max_running of its workflow is reached
   std::vector<HeldBy> held_by;  // who keeps a waiting program from being suspended (programs.md)
@@ -42,8 +43,8 @@ struct WaitingOn {
 //   waits       needs_answer | in_doubt | waits_for_signal | waits_for_child | sleeping (of its waits the one that a
 //               person can do most about) | waits_for_task | stalled (nothing would wake it: it is re-driven [W5])
 //   for later   retry_later | scheduled, or what its wait says
-//   queued      paused | compensating | clock_held | waits_for_app | at_capacity | workers_busy | due, or what stands
-//               on the run: version_missing | workflow_missing | previous_attempt_alive | agent_fault | …
+//   queued      paused | draining | compensating | clock_held | waits_for_app | at_capacity | workers_busy | due, or
+//               what stands on the run: version_missing | workflow_missing | previous_attempt_alive | agent_fault | …
 //   running     executing | cancelling | ending | held | replaying | driven_by_app | not_driven
 struct Explanation {
   RunId run;

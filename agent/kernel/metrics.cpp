@@ -1,5 +1,7 @@
 #include "agent/kernel/metrics.h"
 
+#include "agent/kernel/remotes.h"
+
 namespace bide::kernel {
 
 Metrics read_metrics(db::ReadTx& tx) {
@@ -47,6 +49,23 @@ Metrics read_metrics(db::ReadTx& tx) {
     m.decisions = q.one().integer(0);
   }
   return m;
+}
+
+Driven read_driven(db::ReadTx& tx) {
+  Driven driven;
+  {
+    db::Query q(tx,
+                "SELECT count(*), count(*) FILTER (WHERE substr(owner, 1, length(?1)) = ?1) FROM runs INDEXED BY "
+                "runs_running WHERE status = 'running'");
+    q.bind(kRemoteOwner);
+    q.one();
+    driven.apps = q.integer(1);
+    driven.runs = q.integer(0) - driven.apps;
+  }
+  db::Query q(
+      tx, "SELECT count(*) FROM steps INDEXED BY steps_leased WHERE status = 'started' AND lease_until IS NOT NULL");
+  driven.tasks = q.one().integer(0);
+  return driven;
 }
 
 }  // namespace bide::kernel

@@ -26,4 +26,13 @@ struct Metrics {
 };
 [[nodiscard]] Metrics read_metrics(db::ReadTx& tx);
 
+// What executes: runs that are driven by the agent, or by apps, and tasks that somebody does.
+struct Driven {
+  std::int64_t runs = 0;
+  std::int64_t apps = 0;
+  std::int64_t tasks = 0;
+  [[nodiscard]] bool none() const { return runs == 0 && apps == 0 && tasks == 0; }
+};
+[[nodiscard]] Driven read_driven(db::ReadTx& tx);
+
 }  // namespace bide::kernel

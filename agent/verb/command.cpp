@@ -125,21 +125,20 @@ void Running::keep_out(std::string_view text) {
   if (request_.spill_path.empty()) return lose_out("");
   if (!result_.spill.begin(request_.spill_path) || !result_.spill.write(result_.out))
     return lose_out(std::strerror(errno));
-  result_.out.resize(limits::kKeptOfTooLarge);
+  result_.out.resize(std::min(result_.out.size(), limits::kKeptOfTooLarge + request_.longest_secret));
 }
 
 void Running::lose_out(std::string why) {
   result_.out_too_large = true;
   result_.why_lost = std::move(why);
   result_.spill.drop();
-  result_.out.resize(std::min(result_.out.size(), limits::kKeptOfTooLarge));
+  result_.out.resize(std::min(result_.out.size(), limits::kKeptOfTooLarge + request_.longest_secret));
 }
 
 void Running::keep_err(std::string_view text) {
   result_.err_end.append(text);
-  if (result_.err_end.size() > limits::kKeptOfTooLarge) {
-    result_.err_end.erase(0, result_.err_end.size() - limits::kKeptOfTooLarge);
-  }
+  const std::size_t most = limits::kKeptOfTooLarge + request_.longest_secret;
+  if (result_.err_end.size() > most) result_.err_end.erase(0, result_.err_end.size() - most);
   while (!text.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;

@@ -197,8 +197,11 @@ std::string run(const HolderJob& job) {
   CommandRequest request{job.command, job.environment, true, job.timeout_ms};
   request.spill_path = job.output_file;
   request.most_out = job.most_output;
+  request.longest_secret = job.secrets.longest();
   CommandResult result = run_command(request, clock);
-  result.err_end = job.secrets.scrubbed(std::move(result.err_end));
+  result.err_end = job.secrets.scrubbed(std::string(job.secrets.last(result.err_end, limits::kKeptOfTooLarge)));
+  const bool cut = result.spill.begun() || result.out_too_large;  // only its beginning is here
+  if (cut) result.out = std::string(job.secrets.first(result.out, limits::kKeptOfTooLarge));
   if (result.not_started) return not_started(job, *result.not_started);
   if (result.exit.signalled) end_all_below();
   if (result.timed_out || result.exit != ExitStatus{}) {

@@ -222,4 +222,19 @@ Commands::ClockAccepted Commands::accept_clock(const kernel::Principal& by) {
   return accepted;
 }
 
+void Commands::drain(const kernel::Principal& by, bool off) {
+  log::info(off ? "agent.drain_ended" : "agent.draining", {{"by", by.name}});
+  if (!off) return executor_.door().shut();
+  executor_.door().open();
+  executor_.ring();
+  sweep_.ring();
+  feed_.notify();  // workers of apps that wait for something to claim
+}
+
+Commands::Draining Commands::draining() {
+  // In this order: what was claimed before it was shut stands in the file when it is looked at.
+  const bool shut = executor_.door().is_shut();
+  return {shut, store_.read([](db::ReadTx& tx) { return kernel::read_driven(tx); })};
+}
+
 }  // namespace bide::work

@@ -13,6 +13,7 @@
 #include "agent/kernel/commands.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/fork.h"
+#include "agent/kernel/metrics.h"
 #include "agent/kernel/pause.h"
 #include "agent/kernel/principal.h"
 #include "agent/kernel/retention.h"
@@ -100,6 +101,13 @@ class Commands {
     bool was_held = false;
   };
   ClockAccepted accept_clock(const kernel::Principal& by);
+  // K1, K8: off: claims begin again; else none begins from here on. It is of this process: nothing is written.
+  void drain(const kernel::Principal& by, bool off);
+  struct Draining {
+    bool draining = false;
+    kernel::Driven driven;
+  };
+  [[nodiscard]] Draining draining();
 
   [[nodiscard]] db::Store& store() { return store_; }
   [[nodiscard]] Feed& feed() { return feed_; }

@@ -89,6 +89,8 @@ void Executor::learn_versions(db::ReadTx& tx) {
 }
 
 int Executor::claim(int most) {
+  const ClaimDoor::Pass pass = door_.enter();
+  if (!pass) return 0;
   const kernel::ClaimRules rules = this->rules();
   std::vector<kernel::Claimed> taken;
   const auto job = [&](db::Tx& tx) {
@@ -157,7 +159,7 @@ void Executor::dispatch(std::stop_token stop) {
       const TimeMs now = store_.now();
       if (due && *due <= now) {
         if (due_bell_) due_bell_();
-        if (elsewhere_.due && !store_.clock().held()) elsewhere_.due();
+        if (elsewhere_.due && !store_.clock().held() && !door_.is_shut()) elsewhere_.due();
         if (free > 0 && !store_.clock().held() && claim(std::min(free, limits::kClaimsAtOnce)) > 0) continue;
         // What is due and stays (nobody to do it) must not hide what becomes due meanwhile.
         const auto later = store_.read([&](db::ReadTx& tx) { return kernel::next_run_due_after(tx, now); });

@@ -21,6 +21,7 @@
 #include "agent/base/random.h"
 #include "agent/flow/registry.h"
 #include "agent/kernel/claims.h"
+#include "agent/work/claim_door.h"
 #include "agent/work/driver.h"
 #include "db/store.h"
 
@@ -85,6 +86,9 @@ class Executor {
   // The driven attempt of this epoch, or null.
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run, std::int64_t epoch) const;
   [[nodiscard]] std::shared_ptr<flow::Attempt> attempt(RunId run) const;
+  // Shut: nothing is claimed, here or by apps. Those that claim runs or tasks elsewhere go through it, too.
+  [[nodiscard]] ClaimDoor& door() { return door_; }
+  [[nodiscard]] const ClaimDoor& door() const { return door_; }
   [[nodiscard]] bool idle() const;                     // a worker is free
   [[nodiscard]] std::string held_by(RunId run) const;  // Driver::held_by, for explain
   [[nodiscard]] const std::string& owner() const { return options_.owner; }
@@ -144,6 +148,7 @@ class Executor {
   std::map<VersionId, Native> native_;          // constant after register_workflows()
   std::map<VersionId, VersionId> accepted_by_;  // older version → the one that accepts it
 
+  ClaimDoor door_;
   mutable Mutex mutex_;
   Condition work_there_;
   Condition drained_;

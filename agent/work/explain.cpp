@@ -34,6 +34,7 @@ std::optional<kernel::Explanation> explain(db::Store& store, const Executor& exe
   kernel::ExplainFacts facts;
   facts.driven = executor.drives(run);
   facts.clock_held = store.clock().held();
+  facts.draining = executor.door().is_shut();
   facts.workers_busy = !executor.idle();
   facts.held_by = holders(executor.held_by(run));
   return store.read([&](db::ReadTx& tx) {

@@ -29,14 +29,17 @@ std::optional<kernel::TaskClaim> RemoteTasks::claim(const std::vector<std::strin
   };
   for (;;) {
     const std::uint64_t seen = feed_.seen();
-    const bool held = store_.clock().held();
+    const bool held = store_.clock().held() || executor_.door().is_shut();
     const bool there =
         !held && store_.read([&](db::ReadTx& tx) { return kernel::due_task(tx, names, store_.now()).has_value(); });
     if (there && !gone()) {
-      const auto claimed = store_.write([&](db::Tx& tx) -> std::optional<kernel::TaskClaim> {
-        const auto task = kernel::due_task(tx, names, tx.now());
-        return task ? kernel::claim_task(tx, *task, worker, has, tx.now()) : std::nullopt;
-      });
+      std::optional<kernel::TaskClaim> claimed;
+      if (const ClaimDoor::Pass pass = executor_.door().enter()) {
+        claimed = store_.write([&](db::Tx& tx) -> std::optional<kernel::TaskClaim> {
+          const auto task = kernel::due_task(tx, names, tx.now());
+          return task ? kernel::claim_task(tx, *task, worker, has, tx.now()) : std::nullopt;
+        });
+      }
       if (claimed) {
         Lock lock(mutex_);
         leases_[claimed->step] = {claimed->epoch, store_.system_clock().boot_ms() + limits::kTaskLeaseMs};
@@ -102,7 +105,8 @@ void RemoteTasks::learn() {
 
 std::int64_t RemoteTasks::push(TimeMs) {
   std::int64_t done = 0;
-  while (pushes_.load() && !store_.clock().held() &&
+  const ClaimDoor::Pass pass = executor_.door().enter();  // to call an endpoint is to claim for it
+  while (pass && pushes_.load() && !store_.clock().held() &&
          store_.read([&](db::ReadTx& tx) { return kernel::push_due(tx, store_.now()); })) {
     const int pushed = store_.write([](db::Tx& tx) { return kernel::push_tasks(tx, limits::kSweepPage, tx.now()); });
     if (pushed == 0) break;

@@ -104,7 +104,8 @@ Remotes::Claim Remotes::claim(const Ask& ask, BootMs until, const std::function<
         return;
       }
       known = std::move(std::get<Known>(read));
-      there = !store_.clock().held() && kernel::claim_due(tx, known->rules("", options_.lease), store_.now());
+      there = !store_.clock().held() && !executor_.door().is_shut() &&
+              kernel::claim_due(tx, known->rules("", options_.lease), store_.now());
     });
     if (refused) return *refused;
     if (there && !gone()) {
@@ -137,6 +138,8 @@ std::optional<Remotes::Given> Remotes::claim_one(const Ask& ask, const Known& kn
     held_[one->run] = Held{{one->run, one->epoch, rules.owner}, nullptr, lease_until, lease_until, std::nullopt};
   };
   try {
+    const ClaimDoor::Pass pass = executor_.door().enter();
+    if (!pass) return std::nullopt;
     store_.write(job);
   } catch (...) {
     if (taken) forget(taken->run, taken->epoch);

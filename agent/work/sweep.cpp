@@ -61,12 +61,14 @@ SweepReport Sweep::pass() {
       done.done = duty.run(store_.now());
     } catch (const std::exception& e) {
       done.error = e.what();
+      ++errors_;
       log::warn("sweep.duty_failed", {{"duty", duty.name}, {"error", done.error}});
       if (report.first_error.empty()) report.first_error = duty.name + ": " + done.error;
     }
     report.duties.push_back(std::move(done));
   }
   if (!report.first_error.empty()) log::error("sweep.failed", {{"error", report.first_error}});
+  ++passes_;
   Lock lock(report_mutex_);
   report_ = report;
   return report;
@@ -183,7 +185,7 @@ std::int64_t Sweep::orphans(TimeMs now) {
 std::int64_t Sweep::stalled(TimeMs now) {
   const kernel::ClaimRules rules = executor_.rules();
   if (stalled_cursor_.valid() || !stalled_done_at_ || boot_ms() - *stalled_done_at_ >= limits::kCheckMs) {
-    const bool idle = executor_.idle() && !store_.clock().held();
+    const bool idle = executor_.idle() && !executor_.door().is_shut() && !store_.clock().held();
     std::int64_t looked = 0;
     do {
       const auto page = store_.read([&](db::ReadTx& tx) {

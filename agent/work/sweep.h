@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -46,6 +47,9 @@ class Sweep {
 
   SweepReport pass();
   [[nodiscard]] SweepReport last_report() const;
+  // Since the start: passes that ended, and duties that failed in them.
+  [[nodiscard]] std::uint64_t passes() const { return passes_.load(); }
+  [[nodiscard]] std::uint64_t errors() const { return errors_.load(); }
 
   // Asked at the end of a pass: in how long something that a duty watches wants another look. Before start().
   void add_look(std::function<std::optional<DurationMs>(TimeMs now)> look) { looks_.push_back(std::move(look)); }
@@ -92,6 +96,8 @@ class Sweep {
 
   std::atomic<bool> closing_{false};
   std::atomic<bool> rung_{false};
+  std::atomic<std::uint64_t> passes_{0};
+  std::atomic<std::uint64_t> errors_{0};
   Mutex pass_mutex_;  // one pass at a time
   // Of the pass.
   StepId children_cursor_;

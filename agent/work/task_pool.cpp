@@ -63,7 +63,7 @@ void TaskPool::offer_at(StepId task, BootMs at) {
 
 std::optional<StepId> TaskPool::next_due() {
   const BootMs now = store_.system_clock().boot_ms();
-  if (store_.clock().held()) return std::nullopt;  // C6: no claims
+  if (store_.clock().held() || executor_.door().is_shut()) return std::nullopt;  // C6: no claims
   Lock lock(mutex_);
   if (closing_ || offered_.empty() || offered_.begin()->first > now) return std::nullopt;
   const StepId task = offered_.begin()->second;
@@ -79,7 +79,7 @@ bool TaskPool::run_one() {
 }
 
 std::optional<BootMs> TaskPool::next_offer() const {
-  const bool held = store_.clock().held();
+  const bool held = store_.clock().held() || executor_.door().is_shut();
   const BootMs now = store_.system_clock().boot_ms();
   Lock lock(mutex_);
   if (closing_ || offered_.empty()) return std::nullopt;
@@ -112,7 +112,8 @@ bool TaskPool::run(StepId task) {
     }
   } over{*this, task};
   const auto has = [this](const std::string& name) { return registry_.tasks().contains(name); };
-  claim = store_.write([&](db::Tx& tx) { return kernel::claim_task(tx, task, executor_.owner(), has, tx.now()); });
+  if (const ClaimDoor::Pass pass = executor_.door().enter())
+    claim = store_.write([&](db::Tx& tx) { return kernel::claim_task(tx, task, executor_.owner(), has, tx.now()); });
   if (!claim) return false;
   Ran ran = execute(*claim);
   if (!ran.outcome.result && ran.retryable && claim->failures + 1 <= claim->retries)

@@ -134,6 +134,38 @@ TEST_CASE("[C6] clock: accepting the wall is the one thing that turns now back")
   CHECK(clock.now() == 1'000'005);
 }
 
+TEST_CASE("[C6] clock: steps of the wall clock are counted once each, forwards and backwards") {
+  test::FakeClock fake(1'000'000'000, 500);
+  StoreClock clock(fake, 0);
+  fake.step_wall(limits::kClockFollowMs);  // as NTP may: followed, no step
+  clock.follow_wall();
+  CHECK(clock.steps() == 0);
+  fake.step_wall(3'600'000);
+  clock.follow_wall();
+  CHECK(clock.steps() == 0);  // is it true?
+  fake.advance(limits::kClockFollowMs);
+  clock.follow_wall();
+  CHECK(clock.steps() == 1);
+  fake.step_wall(-3'600'000);
+  clock.follow_wall();
+  fake.advance(1'000);
+  clock.follow_wall();
+  CHECK(clock.steps() == 2);
+  (void)clock.accept_wall();
+  CHECK(clock.steps() == 3);
+  (void)clock.accept_wall();  // it is where it was
+  clock.follow_wall();
+  CHECK(clock.steps() == 3);
+  fake.step_wall(-limits::kClockFollowMs - 1);
+  clock.follow_wall();
+  CHECK(clock.steps() == 4);
+  fake.step_wall(limits::kClockFollowMs + 1);
+  clock.follow_wall();
+  fake.step_wall(-limits::kClockFollowMs - 1);
+  clock.follow_wall();
+  CHECK(clock.steps() == 5);
+}
+
 TEST_CASE("[C6] clock: passes of several threads follow a step once") {  // the thread sanitizer looks on
   test::FakeClock fake(1'000'000, 500);
   StoreClock clock(fake, 0);

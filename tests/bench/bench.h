@@ -42,6 +42,12 @@ struct Report {
 // A replayed verb and a fresh step of a program against a process start and a commit.
 [[nodiscard]] Report verbs_benchmark(const Options& options);
 
+// wrk on GET of a run and POST of a decision, against a bare cpp-httplib. Needs wrk.
+[[nodiscard]] Report http_benchmark(const Options& options);
+
+// How long a request takes while readers of events come and vanish.
+[[nodiscard]] Report streams_benchmark(const Options& options);
+
 // Seconds that passed, and the median of several turns.
 [[nodiscard]] double now_seconds();
 [[nodiscard]] double median(std::vector<double> values);

@@ -1,30 +1,17 @@
 // What a verb of a program costs: its replay, and a fresh step, against the start of a process that does nothing (the
 // same executable, which prints its help) and a commit on the same disk. All sides run in turns in one script.
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-
-#include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "agent/base/clock.h"
 #include "agent/base/json.h"
-#include "agent/base/random.h"
-#include "agent/base/spawn.h"
-#include "agent/cli/client.h"
 #include "db/store.h"
 #include "tests/bench/bench.h"
-
-extern char** environ;
+#include "tests/bench/bench_agent.h"
 
 namespace bide::bench {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int kVerbs = 100;  // a loop: what the shell and two calls of `date` cost is little against it
 
@@ -45,60 +32,16 @@ echo "$((b - a)) $((c - b)) $((d - c))" >> "$out"
 bide wait approval again
 )sh";
 
-class Agent {
- public:
-  explicit Agent(const std::string& directory) : directory_(directory), client_(directory + "/s", "", random_) {
-    SpawnRequest spawn;
-    spawn.program = BIDE_FRONT;
-    spawn.argv = {
-        "bide",           "serve",    "--data", directory + "/data", "--workflows", directory + "/flows", "--socket",
-        directory + "/s", "--listen", "none"};
-    for (char** entry = environ; *entry != nullptr; ++entry) spawn.environment.emplace_back(*entry);
-    spawn.stdout_path = spawn.stderr_path = directory + "/agent.log";
-    auto started = spawn_process(spawn);
-    if (const auto* failed = std::get_if<SpawnFailed>(&started)) throw std::runtime_error(failed->text);
-    process_ = std::move(std::get<Spawned>(started));
-    ask([&] { return client_.get("/v1/info").ok(); });
-  }
-  ~Agent() {
-    ::kill(process_.key.pid, SIGTERM);
-    ::waitpid(process_.key.pid, nullptr, 0);
-  }
-  Agent(const Agent&) = delete;
-  Agent& operator=(const Agent&) = delete;
-
-  // Runs the script to its end, with a replay of all of it in between.
-  void run(const std::string& out) {
-    const std::string input = json::Writer().begin_object().member("out", out).member("n", kVerbs).end_object().take();
-    const auto started = client_.post("/v1/runs", R"({"workflow":"verbs","input":)" + input + "}");
-    const std::string run = std::to_string(json::int_member(started.body, "id").value_or(0));
-    ask([&] { return json::string_member(client_.get("/v1/runs/" + run).body, "status") == "waiting"; });
-    const std::string waits = client_.get("/v1/waits?status=pending").body;
-    const std::string wait = json::at_pointer(waits, "/items/0/id").value_or("0");
-    (void)client_.post("/v1/waits/" + wait + "/resolve", R"({"decision":"approved"})");
-    ask([&] { return json::string_member(client_.get("/v1/runs/" + run).body, "status") == "completed"; });
-  }
-
- private:
-  template <class Condition>
-  void ask(Condition condition) {
-    const double until = now_seconds() + 120;
-    for (;;) {
-      try {
-        if (condition()) return;
-      } catch (const cli::Unreachable&) {
-        // it is not up yet
-      }
-      if (now_seconds() > until) throw std::runtime_error("the agent did not answer: " + directory_ + "/agent.log");
-      ::poll(nullptr, 0, 20);
-    }
-  }
-
-  const std::string directory_;
-  SystemRandom random_;
-  cli::Client client_;
-  Spawned process_;
-};
+// Runs the script to its end, with a replay of all of it in between.
+void run_script(Agent& agent, const std::string& out) {
+  const std::string input = json::Writer().begin_object().member("out", out).member("n", kVerbs).end_object().take();
+  const std::string run = agent.run("verbs", input);
+  agent.until(run, "waiting");
+  const std::string waits = agent.client().get("/v1/waits?status=pending").body;
+  const std::string wait = json::at_pointer(waits, "/items/0/id").value_or("0");
+  (void)agent.client().post("/v1/waits/" + wait + "/resolve", R"({"decision":"approved"})");
+  agent.until(run, "completed");
+}
 
 double commit_us(const std::string& directory) {
   SystemClock clock;
@@ -118,19 +61,14 @@ double commit_us(const std::string& directory) {
 
 Report verbs_benchmark(const Options& options) {
   const std::string directory = options.directory + "/bide-bench.tmp";
-  fs::remove_all(directory);
-  fs::create_directories(directory + "/flows");
-  fs::permissions(directory + "/flows", fs::perms(0755));
-  std::ofstream(directory + "/flows/verbs.sh") << kScript;
-  fs::permissions(directory + "/flows/verbs.sh", fs::perms(0755));
+  Agent agent(directory);
+  agent.add("verbs", kScript);
+  agent.start();
   const std::string out = directory + "/times";
   std::vector<double> commit;
-  {
-    Agent agent(directory);
-    for (int round = 0; round < options.rounds; ++round) {
-      commit.push_back(commit_us(directory + "/commits" + std::to_string(round)));
-      agent.run(out);
-    }
+  for (int round = 0; round < options.rounds; ++round) {
+    commit.push_back(commit_us(directory + "/commits" + std::to_string(round)));
+    run_script(agent, out);
   }
   std::vector<double> start;
   std::vector<double> replay;
@@ -149,7 +87,6 @@ Report verbs_benchmark(const Options& options) {
       replay.push_back((b + c) / 2 / kVerbs / 1e3);
     }
   }
-  fs::remove_all(directory);
   Report report;
   report.title = "Verbs of a program";
   const double one = median(start);

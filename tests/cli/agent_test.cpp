@@ -222,6 +222,8 @@ TEST_CASE("cli: --json gives the documents of the API, which stay as they are") 
   add({"approve", "999"});
   add({"retry", "1"});
   add({"run", "hello", "--key", "k"});
+  add({"drain"});
+  add({"drain", "--off"});
   add({"version"});
   check_golden("cli-json.txt", all);
 }
@@ -268,6 +270,46 @@ TEST_CASE("[N85] cli: an agent that is held because the clock was set back says 
   box.serve();  // it is the file's clock too
   CHECK(box.json({"clock", "accept"})["was_held"] == false);
   CHECK(box.bide({"clock", "accept"}).out.find("the agent's clock was 20") == 0);
+}
+
+TEST_CASE("[K1] cli: drain returns when nothing executes any more, and what it says is true") {
+  Box box;
+  const std::string gate = box.data() + "/go";
+  box.program("slow", "bide step hold --effect pure -- sh -c 'until [ -e \"$1\" ]; do sleep 0.05; done' hold " + gate +
+                          "\nbide result done:=true\n");
+  const std::string slow = box.start("slow");
+  REQUIRE(holds_within(60s, [&] { return box.bide({"journal", slow}).out.find("hold") != std::string::npos; }));
+  Process drain(box.command({"drain"}));
+  REQUIRE(holds_within(60s, [&] { return drain.err().find("1 run, 0 runs of apps and 0 tasks execute") == 0; }));
+  const std::string later = box.start("hello");
+  CHECK(box.bide({"explain", later}).out.find("bide drain --off") != std::string::npos);
+  CHECK(drain.running());
+  CHECK(box.status(later) == "queued");
+  write_file(gate, "");
+  CHECK(drain.wait(60s) == Exit{0, 0});
+  CHECK(drain.out() == "idle: nothing executes any more\n");
+  CHECK(box.status(slow) == "completed");
+  CHECK(box.json({"drain"}) == Json{{"draining", true}, {"idle", true}, {"runs", 0}, {"apps", 0}, {"tasks", 0}});
+  CHECK(box.status(later) == "queued");
+  const Finished off = box.bide({"drain", "--off"});
+  CHECK(off.exit.code == 0);
+  CHECK(off.out == "runs and tasks are claimed again\n");
+  eventually([&] { return box.status(later) == "completed"; }, "it goes on");
+
+  // Whoever waits hears that somebody else ended it; an agent that is started anew claims.
+  std::filesystem::remove(gate);
+  (void)box.start("slow");
+  REQUIRE(holds_within(60s, [&] { return box.json({"runs", "--status", "running"})["items"].size() == 1; }));
+  Process other(box.command({"drain"}));
+  REQUIRE(holds_within(60s, [&] { return !other.err().empty(); }));
+  CHECK(box.bide({"drain", "--off"}).exit.code == 0);
+  write_file(gate, "");
+  CHECK(other.wait(60s) == Exit{4, 0});
+  CHECK(box.bide({"drain"}).exit.code == 0);
+  box.agent().kill();
+  box.serve();
+  const std::string last = box.start("hello");
+  eventually([&] { return box.status(last) == "completed"; }, "a new process claims");
 }
 
 TEST_CASE("cli: over TCP a token is needed, and said to be") {

@@ -90,6 +90,9 @@ TEST_CASE("explain of a queued run says why nobody claims it") {
   CHECK(explained(f, run, facts).reason == "workers_busy");
   facts.at_capacity = true;
   CHECK(explained(f, run, facts).reason == "at_capacity");
+  facts.draining = true;
+  CHECK(explained(f, run, facts).reason == "draining");
+  CHECK(explained(f, run, facts).command == "bide drain --off");
   facts.clock_held = true;
   CHECK(explained(f, run, facts).command == "bide clock accept");
   const StepId step = f.make_step(run, StepStatus::pending);

@@ -1,11 +1,13 @@
 // bide check, by reading and by replaying the open runs against an edited version [N117, issue 4].
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <set>
 
 #include "tests/program/e2e_box.h"
 #include "tests/program/scripts.h"
 #include "tests/support/golden.h"
+#include "tests/support/http_client.h"
 
 namespace bide::test {
 
@@ -84,6 +86,37 @@ TEST_CASE("[N117] e2e: check replays the open runs against an edited version, an
   box.program("flow", begin + "size=$(cat size)\nbide result size:=$size\n");
   runs = check(0);
   CHECK(runs[0]["says"] == "completes");
+
+  // Over HTTP it is the same, and an operator's.
+  HttpClient operators = HttpClient::unix_socket(box.socket());
+  HttpAnswer answer = operators.ask("POST", "/v1/workflows/flow/check", "{}");
+  CHECK(answer.status == 200);
+  Json report = Json::parse(answer.body);
+  CHECK(report["ok"] == true);
+  CHECK(report["findings"].empty());
+  CHECK(report["runs"] == runs);
+  box.program("flow", begin + "size=$(cat size)\nbide wait approval \"Really install $size?\" --name go\n" + end +
+                          "date >> \"$OUT/log\"\n");
+  answer = operators.ask("POST", "/v1/workflows/flow/check", "{}");
+  report = Json::parse(answer.body);
+  CHECK(report["ok"] == false);
+  CHECK(report["findings"].size() == 1);
+  CHECK(report["runs"][0]["error"]["code"] == "NonDeterminism");
+  CHECK(report["runs"][1]["says"] == "fails");
+  CHECK(operators.ask("POST", "/v1/workflows/flwo/check", "{}").body.find("is flow meant?") != std::string::npos);
+  box.program("broken", "bide result '");
+  write_file(box.flows() + "/broken.toml", "odd = 1\n");
+  answer = operators.ask("POST", "/v1/workflows/broken/check", "{}");
+  CHECK(answer.status == 409);
+  CHECK(Json::parse(answer.body)["code"] == "check_failed");
+  CHECK(Json::parse(answer.body)["detail"].get<std::string>().find("odd") != std::string::npos);
+  CHECK(rows() == before);
+  CHECK(box.lines("fetched") == 2);
+  CHECK(box.lines("installed") == 1);
+  for (const char* left : {"/check.toml", "/check.out", "/check.err"}) {
+    CHECK_FALSE(std::filesystem::exists(box.data() + left));
+  }
+  box.program("flow", begin + "size=$(cat size)\nbide result size:=$size\n");
 
   box.decide(first, "approve");
   box.comes_to(first, "waiting");

@@ -182,6 +182,11 @@ TEST_CASE("[OpenAPI] the answers of a run's life are as the document says") {
   ask("POST", "/v1/session/codes", "{}");
   ask("POST", "/v1/session", R"({"code":"x"})");
   ask("POST", "/v1/sweep", "{}");
+  ask("GET", "/v1/drain");
+  ask("POST", "/v1/drain", "{}");
+  ask("POST", "/v1/drain", R"({"off":true})");
+  ask("POST", "/v1/workflows/gate/check", "{}");
+  ask("POST", "/v1/workflows/none/check", "{}");
   ask("POST", "/v1/runs/actions", R"({"action":"cancel","filter":{},"dry_run":true})");
   ask("POST", "/v1/missions/m/cancel", "{}");
   ask("POST", run + "/attempt/steps", "{}");
