@@ -17,8 +17,9 @@ set_target_properties(headers PROPERTIES UNITY_BUILD OFF)
 # thrown exception takes are not counted; a line that is left out says GCOVR_EXCL_BR_LINE and why.
 if(BIDE_COVERAGE)
   add_custom_target(coverage
-    COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target test_kernel test_flow test_work bide-sim
-    COMMAND ${CMAKE_COMMAND} -E chdir ${CMAKE_BINARY_DIR} ${CMAKE_CTEST_COMMAND} -L kernel --output-on-failure
+    COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target all
+    COMMAND ${CMAKE_COMMAND} -E chdir ${CMAKE_BINARY_DIR} ${CMAKE_CTEST_COMMAND} -L "kernel|http|unit" -E house -j2
+            --output-on-failure
     COMMAND ${CMAKE_BINARY_DIR}/tests/bide-sim --seeds 60
     COMMAND gcovr --root ${CMAKE_SOURCE_DIR} --filter ${CMAKE_SOURCE_DIR}/agent/kernel/ --exclude-throw-branches
             --exclude-unreachable-branches --branches --fail-under-branch 100 ${CMAKE_BINARY_DIR}

@@ -1,5 +1,9 @@
 #include "agent/base/hash.h"
 
+// SHA256_Init, _Update and _Final are the plain code of the digest. SHA256() asks the providers for it since OpenSSL
+// 3.0, and with them all of libcrypto comes into the static front: 4 MB for one digest.
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
@@ -7,8 +11,10 @@ namespace bide {
 
 std::string sha256(std::string_view bytes) {
   std::string out(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-         reinterpret_cast<unsigned char*>(out.data()));
+  SHA256_CTX digest;
+  SHA256_Init(&digest);
+  SHA256_Update(&digest, bytes.data(), bytes.size());
+  SHA256_Final(reinterpret_cast<unsigned char*>(out.data()), &digest);
   return out;
 }
 

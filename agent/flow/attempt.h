@@ -160,7 +160,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // finish() said that there is something to take back first.
   [[nodiscard]] bool compensates() const;
   // A2 for programs: everybody waits, the tree is stopped. True: suspended and closed. False: go on.
-  [[nodiscard]] bool try_suspend();
+  // `looked_at`: the steps (seq) that were waited for when the tree was looked at. One that nobody waits for any more
+  // has been answered since, and its process is to go on.
+  [[nodiscard]] bool try_suspend(const std::set<std::int64_t>& looked_at);
   // K5, E8: hand the run back. False: the lease was lost.
   bool hand_back(TimeMs run_at, std::string_view reason, Closing why);
   // K6: the code was killed by nobody of ours. The run is as after a crash of the agent, and the attempt is closed.

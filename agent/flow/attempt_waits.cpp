@@ -313,7 +313,7 @@ void Attempt::suspend_locked(Guard& guard) {
   if (options_.on_requeued) options_.on_requeued();
 }
 
-bool Attempt::try_suspend() {
+bool Attempt::try_suspend(const std::set<std::int64_t>& looked_at) {
   Guard guard(mutex_);
   if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return false;
   if (rung_.load()) return false;  // somebody has been answered, and may not know it yet
@@ -324,6 +324,10 @@ bool Attempt::try_suspend() {
            std::any_of(waiters_.begin(), waiters_.end(), [entry](const Waiter* w) { return w->entry == entry; });
   });
   if (!all_wait) return false;
+  // One that was answered whole since the look is open no more, and its process has yet to go on.
+  std::set<std::int64_t> waiting;
+  for (const Waiter* waiter : waiters_) waiting.insert(waiter->entry->row.seq);
+  if (!std::includes(waiting.begin(), waiting.end(), looked_at.begin(), looked_at.end())) return false;
   suspend_locked(guard);
   return closing_ == Closing::suspended;
 }

@@ -42,12 +42,14 @@ ProgramAttempt::ProgramAttempt(flow::Attempt& attempt, GuardedProcess& guard, Ho
       watch_(guard.scope()),
       steps_(attempt, holders) {}
 
-std::set<int> ProgramAttempt::waiting_pids() const {
-  std::set<int> pids;
+ProgramAttempt::Waiting ProgramAttempt::waiting() const {
+  Waiting waiting;
   for (const auto& call : attempt_.open_calls()) {
-    if (call.waiting && call.verb.pid > 0) pids.insert(call.verb.pid);
+    if (!call.waiting) continue;
+    waiting.steps.insert(call.step);
+    if (call.verb.pid > 0) waiting.pids.insert(call.verb.pid);
   }
-  return pids;
+  return waiting;
 }
 
 void ProgramAttempt::run() {
@@ -151,7 +153,7 @@ bool ProgramAttempt::busy_for_too_long() {
 }
 
 void ProgramAttempt::look_for_suspension() {
-  const std::set<int> waiting = waiting_pids();
+  Waiting seen = waiting();
   for (const auto& call : attempt_.open_calls()) {
     if (call.executing || !call.waiting) {
       busy_since_.reset();
@@ -161,18 +163,18 @@ void ProgramAttempt::look_for_suspension() {
       return;
     }
   }
-  if (waiting.empty()) {
+  if (seen.pids.empty()) {
     busy_since_.reset();
     return;
   }
-  switch (watch_.look(waiting, clock_.boot_ms())) {
+  switch (watch_.look(seen.pids, clock_.boot_ms())) {
     case ProcessWatch::Verdict::empty: next_look_ = kLookMs; return;
     case ProcessWatch::Verdict::held:
       held_by_(watch_.held_by());
       next_look_ = kLookMs;
       if (busy_for_too_long()) {
         log::info("program.suspended_busy", {{"run", attempt_.run().id.value}, {"by", watch_.held_by()}});
-        (void)attempt_.try_suspend();
+        (void)attempt_.try_suspend(seen.steps);
       }
       return;
     case ProcessWatch::Verdict::lingering:
@@ -184,9 +186,11 @@ void ProgramAttempt::look_for_suspension() {
   }
   next_look_ = kLookMs;
   if (attempt_.rehearsal_goes_on()) return;
-  if (watch_.stop_and_look([this] { return waiting_pids(); })) {
-    if (!attempt_.try_suspend()) watch_.thaw();
-  }
+  const auto look_again = [&] {
+    seen = waiting();
+    return seen.pids;
+  };
+  if (watch_.stop_and_look(look_again) && !attempt_.try_suspend(seen.steps)) watch_.thaw();
 }
 
 void ProgramAttempt::wait() {

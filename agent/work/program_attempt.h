@@ -58,7 +58,11 @@ class ProgramAttempt {
   void look_for_lost_verbs();
   void wait();
   void end_tree();
-  [[nodiscard]] std::set<int> waiting_pids() const;
+  struct Waiting {
+    std::set<int> pids;            // of the verbs that wait
+    std::set<std::int64_t> steps;  // seq of what they wait for
+  };
+  [[nodiscard]] Waiting waiting() const;
 
   flow::Attempt& attempt_;
   GuardedProcess& guard_;

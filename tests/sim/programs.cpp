@@ -347,7 +347,7 @@ void ProgramDouble::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
     } else if (program->ended) {
       if (one.alive() == 0) break;
     } else if (one.wants_suspension()) {
-      if (attempt->try_suspend()) {
+      if (attempt->try_suspend({})) {
         world.ledger_.counts.add("programs suspended");
         break;
       }
