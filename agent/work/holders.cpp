@@ -19,6 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The whole one, and one that was being written.
+void remove_outcome(const std::string& directory, std::string_view nonce) {
+  ::unlink((directory + "/" + std::string(nonce)).c_str());
+  ::unlink((directory + "/." + std::string(nonce)).c_str());
+}
+
 std::optional<kernel::HeldOutcome> read_outcome(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::nullopt;
@@ -56,10 +62,18 @@ void Holders::tidy() {
   }
 }
 
-kernel::Taken Holders::hand_in(RunId run, std::int64_t step, std::string_view nonce,
-                               const kernel::HeldOutcome& outcome) {
-  if (const auto attempt = executor_.attempt(run)) {
-    switch (attempt->hand_in(step, nonce, outcome)) {
+namespace {
+
+struct Execution {
+  RunId run;
+  std::int64_t step = 0;  // seq
+  std::string_view nonce;
+};
+
+kernel::Taken take(db::Store& store, Random& random, Executor& executor, const Execution& which,
+                   const kernel::HeldOutcome& outcome) {
+  if (const auto attempt = executor.attempt(which.run)) {
+    switch (attempt->hand_in(which.step, which.nonce, outcome)) {
       case flow::Attempt::HandIn::recorded: return kernel::Taken::recorded;
       case flow::Attempt::HandIn::again: return kernel::Taken::again;
       case flow::Attempt::HandIn::not_here: break;
@@ -74,14 +88,24 @@ kernel::Taken Holders::hand_in(RunId run, std::int64_t step, std::string_view no
       taken.unknown = false;
     }
   }
-  const std::uint64_t chance = random_.next();
+  const std::uint64_t chance = random.next();
   const auto delay = [&](std::int64_t failures) { return flow::retry_delay(taken.backoff, failures, chance); };
   const kernel::Taken how =
-      store_.write([&](db::Tx& tx) { return kernel::hand_in(tx, nonce, taken, delay, tx.now()); });
+      store.write([&](db::Tx& tx) { return kernel::hand_in(tx, which.nonce, taken, delay, tx.now()); });
   if (how == kernel::Taken::recorded) {
-    executor_.ring(run);  // one that was claimed just now has read the step as it was
-    executor_.ring();
+    executor.ring(which.run);  // one that was claimed just now has read the step as it was
+    executor.ring();
   }
+  return how;
+}
+
+}  // namespace
+
+kernel::Taken Holders::hand_in(RunId run, std::int64_t step, std::string_view nonce,
+                               const kernel::HeldOutcome& outcome) {
+  const kernel::Taken how = take(store_, random_, executor_, {run, step, nonce}, outcome);
+  // The holder does so too, but may be ended with its attempt before it has read the answer.
+  if (how != kernel::Taken::stranger) remove_outcome(directory_, nonce);
   return how;
 }
 
@@ -104,7 +128,7 @@ bool Holders::end_tree(const Holder& holder) const {
 
 void Holders::stop(const Holder& holder) {
   store_.write([&](db::Tx& tx) { kernel::stop_holder(tx, holder.nonce, tx.now()); });
-  ::unlink(file_of(holder.nonce).c_str());
+  remove_outcome(directory_, holder.nonce);
 }
 
 Holders::Found Holders::look(const Holder& holder) {
