@@ -42,6 +42,9 @@ struct Report {
 // A replayed verb and a fresh step of a program against a process start and a commit.
 [[nodiscard]] Report verbs_benchmark(const Options& options);
 
+// A healthy endpoint of deliveries, alone and beside bad ones.
+[[nodiscard]] Report delivery_benchmark(const Options& options);
+
 // Seconds that passed, and the median of several turns.
 [[nodiscard]] double now_seconds();
 [[nodiscard]] double median(std::vector<double> values);

@@ -1,4 +1,4 @@
-// bide-bench [store|runs|pages|growth|verbs] [--json] [--seconds S] [--rounds N] [--producers N] [--ended N]
+// bide-bench [store|runs|pages|growth|verbs|delivery] [--json] [--seconds S] [--rounds N] [--producers N] [--ended N]
 // [--directory DIR]
 #include <malloc.h>
 
@@ -36,7 +36,7 @@ struct Benchmark {
 
 const Benchmark kBenchmarks[] = {
     {"store", store_benchmark},   {"runs", runs_benchmark},   {"pages", page_benchmark},
-    {"growth", growth_benchmark}, {"verbs", verbs_benchmark},
+    {"growth", growth_benchmark}, {"verbs", verbs_benchmark}, {"delivery", delivery_benchmark},
 };
 
 void print_text(const Report& report) {
@@ -60,10 +60,10 @@ void add_json(json::Writer& out, const Report& report) {
 }
 
 int usage() {
-  std::fprintf(
-      stderr,
-      "bide-bench [store|runs|pages|growth|verbs] [--json] [--seconds S] [--rounds N] [--producers N] [--ended N] "
-      "[--directory DIR]\n");
+  std::fprintf(stderr,
+               "bide-bench [store|runs|pages|growth|verbs|delivery] [--json] [--seconds S] [--rounds N] [--producers "
+               "N] [--ended N] "
+               "[--directory DIR]\n");
   return 2;
 }
 
