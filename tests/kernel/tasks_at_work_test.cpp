@@ -1,6 +1,7 @@
 // The end of a run × a task that somebody is at: a run that fails lets it finish, any other end does not wait [P1, X2].
 #include <catch2/catch.hpp>
 
+#include "agent/base/limits.h"
 #include "agent/kernel/pause.h"
 #include "agent/kernel/tasks.h"
 #include "tests/kernel/kernel_fixture.h"
