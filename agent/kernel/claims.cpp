@@ -8,6 +8,7 @@
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/processes.h"
+#include "agent/kernel/tasks_at_work.h"
 #include "agent/kernel/workflows.h"
 
 namespace bide::kernel {
@@ -257,7 +258,8 @@ Recovered recover_run(db::Tx& tx, RunId run, std::int64_t epoch, TimeMs now, Rip
                                 .end_object()
                                 .take();
   // E6: its code is given up, what it did is taken back; ten deaths over that too, and it ends as it is.
-  if (!row->error && !row->cancel_requested_at && has_compensations(tx, run)) {
+  const bool claimed_first = task_at_work(tx, run) || has_compensations(tx, run);  // P1
+  if (!row->error && !row->cancel_requested_at && claimed_first) {
     db::Query(tx, "UPDATE runs SET error = ?2, recoveries = 0 WHERE id = ?1").bind(run, error).run();
     append_event(tx, now, "run.ending", run, StepId());
     return Recovered::crash_loop;

@@ -8,6 +8,7 @@
 #include "agent/kernel/continue.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/processes.h"
+#include "agent/kernel/tasks_at_work.h"
 
 namespace bide::kernel {
 namespace {
@@ -133,10 +134,16 @@ Finished finish_run(db::Tx& tx, const Fence& fence, const Finish& finish, TimeMs
   const RunStatus to = cancelled ? RunStatus::cancelled : error ? RunStatus::failed : RunStatus::completed;
   const bool done = to == RunStatus::completed;
   const bool undoing = !done && has_compensations(tx, fence.run);
+  const bool at_work = to == RunStatus::failed && task_at_work(tx, fence.run);
   if (!undoing || !undo_began(tx, fence.run)) {  // what ~undo waits for stays
     cancel_waits(tx, fence.run, now);
-    close_open_steps(tx, fence.run, now);
+    at_work ? close_all_but_tasks_at_work(tx, fence.run, now) : close_open_steps(tx, fence.run, now);
     if (!done) end_children(tx, fence.run, now, ripples);
+  }
+  if (at_work) {
+    (void)record_error(tx, fence, *error, now);
+    wait_for_tasks(tx, fence.run, now);
+    return Finished::queued_again;
   }
   if (undoing) {
     if (!cancelled) (void)record_error(tx, fence, *error, now);

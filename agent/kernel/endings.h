@@ -44,7 +44,7 @@ struct Finish {
   std::optional<std::string> error;   // JSON: failed
   std::optional<ContinueAsNew> continue_as_new;
 };
-// queued_again: not ended, by queue_once_more().
+// queued_again: not ended: by queue_once_more(), or it waits for a task that it lets finish [P1]; claimed once more.
 // compensate: it ends failed or cancelled, and steps are to be taken back first. The end is written, waits, steps and
 // children are closed, the run stays running; finish again when that is done [E6].
 enum class Finished { completed, failed, cancelled, lease_lost, queued_again, compensate };

@@ -307,6 +307,18 @@ void explain_running(Explanation& e, const Known& known, const ExplainFacts& fac
       "bide log " + number(e.run));
 }
 
+void explain_task(Explanation& e, const Known& known, const OpenStep& task) {
+  const std::string does = task.status == StepStatus::started ? "has begun " : "is to do ";
+  if (known.run.error) {  // P1
+    return say(e, "ending",
+               "It is ending with " + error_words(known.run.error) + "; it lets finish what executes: a worker " +
+                   does + quoted(task.name) + ".",
+               "bide cancel " + number(e.run));
+  }
+  say(e, "waits_for_task", "It waits for a worker that " + does + quoted(task.name) + ".",
+      "bide journal " + number(e.run));
+}
+
 Known read_known(db::ReadTx& tx, RunRow row) {
   Known known;
   known.open_steps = open_steps_of(tx, row.id);
@@ -352,10 +364,7 @@ std::optional<Explanation> explain_run(db::ReadTx& tx, RunId run, const ExplainF
   } else if (const auto task = std::find_if(known.open_steps.begin(), known.open_steps.end(),
                                             [](const OpenStep& s) { return s.kind == StepKind::task; });
              task != known.open_steps.end()) {
-    say(e, "waits_for_task",
-        "It waits for a worker that " + std::string(task->status == StepStatus::started ? "has begun " : "is to do ") +
-            quoted(task->name) + ".",
-        "bide journal " + number(e.run));
+    explain_task(e, known, *task);
   } else {
     say(e, "stalled",
         "It waits, but for nothing that could wake it; the agent's check finds such runs and drives them again.",

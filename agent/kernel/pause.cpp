@@ -5,6 +5,7 @@
 #include "agent/kernel/children.h"
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
+#include "agent/kernel/tasks_at_work.h"
 
 namespace bide::kernel {
 namespace {
@@ -34,8 +35,10 @@ std::string timeout_error(TimeMs deadline) {
 void end_late(db::Tx& tx, const RunRow& row, TimeMs deadline, TimeMs now, Ripples* ripples) {
   const std::string error = timeout_error(deadline);
   const bool running = row.status == RunStatus::running;
-  const bool undo = has_compensations(tx, row.id);
-  if (running || undo) {
+  // Its next claim lets finish what somebody is at, and takes back what was done [E6, P1].
+  const bool at_work = task_at_work(tx, row.id);
+  const bool claimed_first = at_work || has_compensations(tx, row.id);
+  if (running || claimed_first) {
     db::Query(tx, "UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NULL").bind(row.id, error).run();
     append_event(tx, now, "run.ending", row.id, StepId(),
                  json::Writer().begin_object().member_raw("error", error).end_object().text());
@@ -47,9 +50,9 @@ void end_late(db::Tx& tx, const RunRow& row, TimeMs deadline, TimeMs now, Ripple
   db::Query(tx, "UPDATE runs SET paused_at = NULL WHERE id = ?").bind(row.id).run();
   (void)wake_run(tx, row.id, now);
   if (ripples != nullptr) ripples->queued = true;
-  if (!undo) return fail_queued(tx, row.id, error, now, ripples);
+  if (!claimed_first) return fail_queued(tx, row.id, error, now, ripples);
   cancel_waits(tx, row.id, now);
-  close_open_steps(tx, row.id, now);
+  at_work ? close_all_but_tasks_at_work(tx, row.id, now) : close_open_steps(tx, row.id, now);
   end_children(tx, row.id, now, ripples);
 }
 

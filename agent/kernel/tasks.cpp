@@ -5,6 +5,7 @@
 #include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
+#include "agent/kernel/tasks_at_work.h"
 #include "agent/kernel/waits.h"
 
 namespace bide::kernel {
@@ -23,14 +24,18 @@ void ring(Ripples* ripples, RunId run, Woke woke) {
   if (woke == Woke::ring_attempt) ripples->changed.push_back(run);
 }
 
+void give_up(db::Tx& tx, StepId step, StepStatus to, TimeMs now) {
+  db::Query(tx,
+            "UPDATE steps SET status = ?2, owner = NULL, lease_until = NULL, updated_at = ?3 WHERE id = ?1 AND status "
+            "= 'started'")
+      .bind(step, to, now)
+      .run();
+}
+
 void ask(db::Tx& tx, RunId run, StepId step, TimeMs now, Ripples* ripples) {
   const auto row = read_step(tx, step).value();
   const std::string known = evidence_of(tx, step, "none");
-  db::Query(tx,
-            "UPDATE steps SET status = 'needs_reconcile', owner = NULL, lease_until = NULL, updated_at = ?2 WHERE id = "
-            "?1 AND status = 'started'")
-      .bind(step, now)
-      .run();
+  give_up(tx, step, StepStatus::needs_reconcile, now);
   append_event(tx, now, "step.needs_reconcile", run, step);
   json::Writer w;
   w.begin_object().member("text", "Did \"" + row.name + "\" run? Its worker was not heard of again.");
@@ -136,7 +141,9 @@ bool finished_so(db::ReadTx& tx, const TaskClaim& claim, std::string_view result
 
 TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& outcome, TimeMs now, Ripples* ripples) {
   const bool again = !outcome.result && outcome.retry_at;
-  const StepStatus to = outcome.result ? StepStatus::completed : again ? StepStatus::pending : StepStatus::failed;
+  const bool spared = again && end_is_written(tx, claim.run);  // P1: its retries are not begun any more
+  const StepStatus open = spared ? StepStatus::cancelled : StepStatus::pending;
+  const StepStatus to = outcome.result ? StepStatus::completed : again ? open : StepStatus::failed;
   std::optional<std::string> error;
   if (!outcome.result) error = outcome.error;
   const int changed =
@@ -145,8 +152,8 @@ TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& 
           "UPDATE steps SET status = ?5, result = ?6, error = ?7, usage = ?8, not_before = ?9, failures = failures "
           "+ ?10, owner = NULL, lease_until = NULL, updated_at = ?4 WHERE id = ?1 AND status = 'started' AND "
           "epoch = ?2 AND owner = ?3")
-          .bind(claim.step, claim.epoch, claim.worker, now, to, outcome.result, error, outcome.usage, outcome.retry_at,
-                outcome.result ? 0 : 1)
+          .bind(claim.step, claim.epoch, claim.worker, now, to, outcome.result, error, outcome.usage,
+                spared ? std::nullopt : outcome.retry_at, outcome.result ? 0 : 1)
           .run();
   if (changed != 1) {
     keep_late_outcome(tx, claim.run, claim.step, claim.epoch, claim.name,
@@ -155,8 +162,8 @@ TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& 
   }
   const std::string_view kind = outcome.result ? "step.completed" : again ? "step.attempt_failed" : "step.failed";
   const EventId event = append_event(tx, now, kind, claim.run, claim.step, named(claim.name, error));
-  if (again) return TaskRecorded::again;
-  db::Query(tx, "UPDATE steps SET settled_no = ?2 WHERE id = ?1").bind(claim.step, event).run();
+  if (again && !spared) return TaskRecorded::again;
+  if (!spared) db::Query(tx, "UPDATE steps SET settled_no = ?2 WHERE id = ?1").bind(claim.step, event).run();
   ring(ripples, claim.run, wake_run(tx, claim.run, now));
   return TaskRecorded::settled;
 }
@@ -187,6 +194,10 @@ std::vector<StepId> lapse_tasks(db::Tx& tx, const std::function<bool(StepId)>& a
   for (const Lapsed& one : lapsed) {
     if (alive(one.step)) {
       db::Query(tx, "UPDATE steps SET lease_until = ?2 WHERE id = ?1").bind(one.step, now + limits::kTaskLeaseMs).run();
+    } else if (end_is_written(tx, one.run)) {  // nothing begins, nobody is asked: what cannot be known is listed
+      give_up(tx, one.step, one.sure ? StepStatus::cancelled : StepStatus::needs_reconcile, now);
+      append_event(tx, now, one.sure ? "step.lapsed" : "step.needs_reconcile", one.run, one.step);
+      ring(ripples, one.run, wake_run(tx, one.run, now));
     } else if (one.sure || BIDE_PLANTED(lapsed_is_repeated)) {
       db::Query(tx,
                 "UPDATE steps SET status = 'pending', not_before = ?2, owner = NULL, lease_until = NULL, updated_at = "

@@ -48,6 +48,9 @@ struct Report {
 // How long a request takes while readers of events come and vanish.
 [[nodiscard]] Report streams_benchmark(const Options& options);
 
+// A healthy endpoint of deliveries, alone and beside bad ones.
+[[nodiscard]] Report delivery_benchmark(const Options& options);
+
 // Seconds that passed, and the median of several turns.
 [[nodiscard]] double now_seconds();
 [[nodiscard]] double median(std::vector<double> values);

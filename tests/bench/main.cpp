@@ -1,6 +1,5 @@
-// bide-bench [store|runs|pages|growth|verbs|http|streams] [--json] [--seconds S] [--rounds N] [--producers N] [--ended
-// N]
-// [--directory DIR]
+// bide-bench [store|runs|pages|growth|verbs|http|streams|delivery] [--json] [--seconds S] [--rounds N] [--producers N]
+// [--ended N] [--directory DIR]
 #include <malloc.h>
 
 #include <algorithm>
@@ -36,8 +35,9 @@ struct Benchmark {
 };
 
 const Benchmark kBenchmarks[] = {
-    {"store", store_benchmark}, {"runs", runs_benchmark}, {"pages", page_benchmark},      {"growth", growth_benchmark},
-    {"verbs", verbs_benchmark}, {"http", http_benchmark}, {"streams", streams_benchmark},
+    {"store", store_benchmark},     {"runs", runs_benchmark},         {"pages", page_benchmark},
+    {"growth", growth_benchmark},   {"verbs", verbs_benchmark},       {"http", http_benchmark},
+    {"streams", streams_benchmark}, {"delivery", delivery_benchmark},
 };
 
 void print_text(const Report& report) {
@@ -62,7 +62,7 @@ void add_json(json::Writer& out, const Report& report) {
 
 int usage() {
   std::fprintf(stderr,
-               "bide-bench [store|runs|pages|growth|verbs|http|streams] [--json] [--seconds S] [--rounds N] "
+               "bide-bench [store|runs|pages|growth|verbs|http|streams|delivery] [--json] [--seconds S] [--rounds N] "
                "[--producers N] [--ended N] "
                "[--directory DIR]\n");
   return 2;

@@ -1,6 +1,9 @@
 // Deliveries of a real agent to real receivers, through kills and stops [F04, F06, N1, N2, O1 to O6].
 #include <catch2/catch.hpp>
 
+#include <sqlite3.h>
+
+#include <algorithm>
 #include <csignal>
 #include <map>
 #include <set>
@@ -34,6 +37,26 @@ struct Box : CrashBox {
     return made;
   }
   int rows() { return std::stoi(sql("SELECT count(*) FROM outbox")); }
+  void stop() {
+    agent().signal(SIGTERM);
+    REQUIRE(agent().wait(20s));
+  }
+  // As by a shell, while the agent is stopped.
+  void change(const std::string& text) const {
+    sqlite3* file = nullptr;
+    REQUIRE(sqlite3_open((data() + "/bide.db").c_str(), &file) == SQLITE_OK);
+    const int done = sqlite3_exec(file, text.c_str(), nullptr, nullptr, nullptr);
+    INFO(sqlite3_errmsg(file));
+    sqlite3_close(file);
+    REQUIRE(done == SQLITE_OK);
+  }
+  // Rows that the next start makes due, with the bodies 1, 2, …
+  void enqueue(const Sink& sink, int count) const {
+    change("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " + std::to_string(count) +
+           ") INSERT INTO outbox (kind, lane, destination, request, idem_key, next_try_at, created_at) SELECT "
+           "'message', 'http://" +
+           sink.address() + "', '" + sink.url() + "', i, '" + sink.address() + "#' || i, 4000000000000, 1 FROM n");
+  }
   // Starts the agent so that it kills itself at that point.
   void serve_until(const std::string& point) {
     auto command = serve_command();
@@ -121,7 +144,7 @@ TEST_CASE("[F04] tries of one event have one id and one body, each signature ver
 }
 
 TEST_CASE("[F06] an endpoint that never answers holds back no other, and a stop in the middle loses nothing") {
-  constexpr int kEvents = 40;
+  constexpr int kEvents = 200;
   Sink hangs([](const Sink::Request&, int) {
     Sink::Reply reply = Sink::act(Sink::Reply::Act::drip);
     reply.every = 5s;
@@ -129,17 +152,16 @@ TEST_CASE("[F06] an endpoint that never answers holds back no other, and a stop 
   });
   Sink good;
   Box box;
-  std::string body;
-  for (int i = 0; i < kEvents; ++i) body += "bide send '" + hangs.url() + "' --data " + std::to_string(i) + "\n";
-  for (int i = 0; i < kEvents; ++i) body += "bide send '" + good.url() + "' --data " + std::to_string(i) + "\n";
-  box.program("both", body);
-  const auto run = box.start("both");
-  box.until_status(run, "completed");
+  box.stop();
+  box.enqueue(hangs, kEvents);
+  box.enqueue(good, kEvents);
+  box.serve();
   eventually([&] { return good.count() == kEvents; }, "the good one has all", 10s);
   CHECK(hangs.most_at_once() == 1);
+  eventually([&] { return hangs.count() == 2; }, "a drip does not extend the deadline", 15s);
+  eventually([&] { return box.rows() == kEvents; }, "what was delivered is deleted");
   const auto began = std::chrono::steady_clock::now();
-  box.agent().signal(SIGTERM);
-  REQUIRE(box.agent().wait(20s));
+  box.stop();
   CHECK(std::chrono::steady_clock::now() - began < 6s);
   CHECK(box.rows() == kEvents);  // none lost, none marked delivered
   hangs.script({});
@@ -147,6 +169,28 @@ TEST_CASE("[F06] an endpoint that never answers holds back no other, and a stop 
   eventually([&] { return box.rows() == 0; }, "delivered", 60s);
   CHECK(keys_of(good.requests(), "idempotency-key").size() == kEvents);
   CHECK(keys_of(hangs.requests(), "idempotency-key").size() == kEvents);
+}
+
+TEST_CASE("[F05] two damaged rows park at once with their reason, 500 good ones behind them go out in order") {
+  constexpr int kGood = 500;
+  Sink sink;
+  Box box;
+  box.stop();
+  box.enqueue(sink, kGood + 2);  // the first two are damaged
+  box.change(
+      "UPDATE outbox SET request = '{\"a\":' WHERE request = '1'; "
+      "UPDATE outbox SET destination = 'foo://x', lane = 'foo://x' WHERE request = '2'");
+  box.serve();
+  eventually([&] { return sink.count() == kGood; }, [&] { return "arrived: " + std::to_string(sink.count()); }, 30s);
+  eventually([&] { return box.rows() == 2; }, "what was delivered is deleted");
+  std::vector<int> order;
+  for (const auto& one : sink.requests()) order.push_back(std::stoi(one.body));
+  CHECK(order.front() == 3);
+  CHECK(std::adjacent_find(order.begin(), order.end(), [](int a, int b) { return b != a + 1; }) == order.end());
+  CHECK(box.ask("GET", "/readyz").second["parked"] == 2);
+  CHECK(box.sql("SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL AND tries = 1") == "2");
+  CHECK(box.sql("SELECT last_error FROM outbox WHERE request = '{\"a\":'").find("not JSON") != std::string::npos);
+  CHECK_FALSE(box.sql("SELECT last_error FROM outbox WHERE destination = 'foo://x'").empty());
 }
 
 TEST_CASE("[F05] a row that can never be sent is parked with its reason, shown, and dropped by an operator") {

@@ -123,6 +123,13 @@ void World::check_rules() {
     none(tx, "I7", "time went back by more than the mark allows",
          "SELECT id FROM (SELECT id, at, lag(at) OVER (ORDER BY id) AS before FROM events) WHERE at < before - ?",
          limits::kClockMarkMs + 1'000);
+    // Whoever was at it said so in time, and too late for its run: it was not let finish [P1].
+    none(tx, "I2", "a run failed while somebody was at a task of it: event",
+         "SELECT e.id FROM events e JOIN steps s ON s.id = e.step_id JOIN runs r ON r.id = e.run_id WHERE e.kind = "
+         "'step.late_outcome' AND s.kind = 'task' AND r.cancel_requested_at IS NULL AND r.recoveries < ? AND NOT "
+         "EXISTS (SELECT 1 FROM events l WHERE l.run_id = e.run_id AND l.id < e.id AND (l.kind = 'control.retry' OR "
+         "(l.step_id = e.step_id AND l.kind IN ('step.lapsed', 'step.needs_reconcile'))))",
+         limits::kCrashLoop);
     none(tx, "I2", "a step has failed more often than its retries allow",
          "SELECT id FROM steps WHERE failures > retries + 1");
   });
