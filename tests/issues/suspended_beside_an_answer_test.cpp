@@ -2,6 +2,8 @@
 // been answered since the tree was looked at: only the others' waits were asked whether they are settled. The run slept
 // until one of those had an answer, and the branch that had one already went on only then [A2]. An answer that is being
 // read, or was read after the look, keeps the attempt.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "agent/base/process_tree.h"
 #include "agent/flow/attempt.h"
 #include "tests/kernel/kernel_fixture.h"
 #include "tests/support/eventually.h"
@@ -27,7 +30,9 @@ class Between final : public flow::Pace {
   std::function<void()> hook;
 
  private:
-  void wait(DurationMs) override { (void)holds_within(std::chrono::milliseconds(1), [] { return false; }); }
+  void wait(DurationMs) override {
+    (void)holds_within(std::chrono::milliseconds(1), [] { return false; });
+  }
   void before_write() override {
     if (armed.exchange(false)) hook();
   }
@@ -55,21 +60,21 @@ struct TwoBranches {
     options.style = flow::Style::program;
     options.pace = &between;
     attempt = std::make_shared<flow::Attempt>(*rig.store, rig.random, KernelFixture::fence(run), options);
-    a = wait_for("a", 1001);
-    b = wait_for("b", 1002);
+    a = wait_for("a");
+    b = wait_for("b");
     eventually([&] { return waiting().size() == 2; }, "both wait");
   }
   ~TwoBranches() { attempt->close(flow::Closing::lease_lost); }
 
-  std::future<flow::Outcome> wait_for(const std::string& name, int pid) {
+  std::future<flow::Outcome> wait_for(const std::string& name) {
     std::promise<flow::Outcome> promise;
     auto outcome = promise.get_future();
-    threads.emplace_back([this, name, pid, promise = std::move(promise)]() mutable {
+    threads.emplace_back([this, name, promise = std::move(promise)]() mutable {
       flow::WaitAsk ask;
       ask.kind = kernel::WaitKind::signal;
       ask.name = name;
       ask.branch = name;
-      promise.set_value(attempt->wait(ask, {.process = {pid, 1}, .gone = {}}));
+      promise.set_value(attempt->wait(ask, {.process = read_process(::getpid()).value().key, .gone = {}}));
     });
     return outcome;
   }
