@@ -1,6 +1,7 @@
 // Marks in a run's log: where an attempt began to write, where it did something new, where it was suspended. They
 // stand in a file beside the log, DIR/logs/RUN.marks, a line each: KIND EPOCH OFFSET AT_MS UNTIL. What an attempt
-// writes before its first new entry it wrote before: a replay.
+// writes before its first new entry it wrote before: a replay. Where a step of an earlier attempt goes on, what that
+// writes stands in between and is new: such an attempt is fresh from where it began.
 //
 // Threads: any; one writes at a time. Failures: what cannot be written or read is left out: a log without marks is
 // shown as it is.

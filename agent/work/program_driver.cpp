@@ -67,6 +67,7 @@ class ProgramDriver::Running {
   std::int64_t log_from = 0;
   std::string marks_path;
   std::atomic<bool> fresh = false;  // it did something new
+  bool outlived = false;            // by a step of an earlier attempt, which writes beside it
   EventBell bell;
   std::unique_ptr<GuardedProcess> guard;
   ProcessId row;
@@ -300,6 +301,8 @@ bool ProgramDriver::prepare(flow::Attempt& attempt, const kernel::VersionRow& ve
     write_whole(input, attempt.run().input);
     home = lay_out_(version);
     if (!hand_out_secrets(attempt, version, running)) return false;
+    // Before the log is measured: what a dead one wrote is in there.
+    running.outlived = HolderWatch(attempt, holders_).alive() > 0;
     if (running.user) {  // its guard makes TMPDIR
       run_as_.open_ways(*running.user);
       run_as_.own_folder(running.workspace, *running.user);
@@ -389,10 +392,15 @@ void ProgramDriver::watch(flow::Attempt& attempt, Running& running) {
     }
   } silent{attempt};
   mark(LogMarkKind::began, running.log_from);
-  attempt.set_fresh_bell([&] {
+  const auto is_fresh = [&](std::int64_t offset) {
     running.fresh = true;
-    mark(LogMarkKind::fresh, size_of(running.log_path));
-  });
+    mark(LogMarkKind::fresh, offset);
+  };
+  if (running.outlived) {  // what the step says nobody has seen: rather shown twice than hidden with the replay
+    is_fresh(running.log_from);
+  } else {
+    attempt.set_fresh_bell([&] { is_fresh(size_of(running.log_path)); });
+  }
   attempt.set_bell([&bell = running.bell] { bell.ring(); });
   attempt.set_held_bell([&guard = *running.guard](const ProcessKey& holder) { guard.spare(holder); });
   // K7: only after its row is committed does the guard exec the program.

@@ -85,6 +85,25 @@ std::size_t Sink::count() const {
   return requests_.size();
 }
 
+int Sink::most_at_once() const {
+  Lock lock(mutex_);
+  return most_;
+}
+
+void Sink::take_in_hand(int fd) {
+  in_hand_.push_back(fd);
+  const auto goes_on = [](int one) {
+    pollfd closed{one, POLLRDHUP, 0};
+    return ::poll(&closed, 1, 0) == 0;
+  };
+  most_ = std::max(most_, static_cast<int>(std::count_if(in_hand_.begin(), in_hand_.end(), goes_on)));
+}
+
+void Sink::let_go(int fd) {
+  Lock lock(mutex_);
+  std::erase(in_hand_, fd);
+}
+
 bool Sink::wait(int fd, short events, std::chrono::milliseconds longest) const {
   pollfd fds[] = {{fd, events, 0}, {end_.get(), POLLIN, 0}};
   const int ready = ::poll(fds, 2, static_cast<int>(longest.count()));
@@ -109,11 +128,11 @@ void Sink::accept_loop() {
 
 void Sink::serve(int raw) {
   const Fd fd(raw);
-  most_ = std::max(most_.load(), ++open_);
-  struct Closed {
-    std::atomic<int>& open;
-    ~Closed() { --open; }
-  } closed{open_};
+  struct LetGo {  // before it is closed
+    Sink& sink;
+    int fd;
+    ~LetGo() { sink.let_go(fd); }
+  } over{*this, raw};
   constexpr std::chrono::milliseconds kPatience{60'000};
   std::string bytes;
   const auto more = [&] {
@@ -146,6 +165,7 @@ void Sink::serve(int raw) {
   {
     Lock lock(mutex_);
     requests_.push_back(request);
+    take_in_hand(fd.get());
     if (script_) reply = script_(request, static_cast<int>(requests_.size()));
   }
   if (reply.after.count() > 0) {

@@ -56,22 +56,26 @@ class Sink {
   [[nodiscard]] Request last() const;
   [[nodiscard]] std::size_t count() const;
   [[nodiscard]] int connections() const { return connections_.load(); }
-  [[nodiscard]] int most_at_once() const { return most_.load(); }
+  // Most requests that were in hand at one time. One is over when its sender has closed the connection, not when this
+  // receiver has found the time to see that.
+  [[nodiscard]] int most_at_once() const;
 
  private:
   void accept_loop();
   void serve(int fd);
+  void take_in_hand(int fd) REQUIRES(mutex_);
+  void let_go(int fd);
   [[nodiscard]] bool wait(int fd, short events, std::chrono::milliseconds longest) const;  // false: time, or the end
 
   Fd listener_;
   Fd end_;
   int port_ = 0;
   std::atomic<int> connections_{0};
-  std::atomic<int> open_{0};
-  std::atomic<int> most_{0};
   mutable Mutex mutex_;
   Script script_ GUARDED_BY(mutex_);
   std::vector<Request> requests_ GUARDED_BY(mutex_);
+  std::vector<int> in_hand_ GUARDED_BY(mutex_);  // connections whose request is whole
+  int most_ GUARDED_BY(mutex_) = 0;
   struct Serving {
     std::shared_ptr<std::atomic<bool>> over;
     std::jthread thread;
