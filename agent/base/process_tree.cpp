@@ -24,6 +24,7 @@ namespace {
 constexpr int kFreezePasses = 100;     // then what is not stopped sleeps in the kernel (disk, network file system)
 constexpr int kQuickPasses = 3;        // a fork bomb is looked at again at once; after that there is a CPU to wait for
 constexpr int kDeepestAncestry = 256;  // parents are read one by one: deeper is nobody's honest tree
+constexpr unsigned kExiting = 0x4;     // PF_EXITING of the kernel's linux/sched.h, in field 9 of a stat file
 constexpr int kClimbs = 20;            // an ancestor that ends hands its children to another: read from the start again
 
 // What we lack, not what the process lacks.
@@ -76,6 +77,7 @@ std::optional<ProcessInfo> parse_stat(int pid, std::string_view text) {
   info.state = fields[0][0];
   info.parent = number<int>(fields[1]);
   info.session = number<int>(fields[3]);
+  info.exiting = (number<unsigned>(fields[6]) & kExiting) != 0;
   info.cpu_ticks = number<std::uint64_t>(fields[11]) + number<std::uint64_t>(fields[12]);
   info.name = std::string(text.substr(open + 1, close - open - 1));
   // A leader that ended while its threads go on is shown as a zombie too: only without threads is it gone.
@@ -205,6 +207,22 @@ std::optional<ProcessInfo> read_process(int pid) {
 bool is_alive(const ProcessKey& key) {
   const auto info = read_process(key.pid);
   return info && info->key == key;
+}
+
+bool is_ending(const ProcessKey& key) {
+  const auto first = read_process(key.pid);
+  if (!first || first->key != key) return true;
+  if (!first->exiting) return false;
+  const std::string tasks = proc_path(key.pid, "task");
+  const Dir dir = open_dir(tasks);
+  if (!dir) return true;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (entry->d_name[0] == '.') continue;
+    const auto text = read_file(tasks + "/" + entry->d_name + "/stat");
+    const auto thread = text ? parse_stat(key.pid, *text) : std::nullopt;
+    if (thread && !thread->exiting) return false;  // main() has left, and the program has not
+  }
+  return true;
 }
 
 bool signal_process(const ProcessKey& key, int signal) {

@@ -39,6 +39,7 @@ struct ProcessInfo {
   int parent = 0;
   int session = 0;
   char state = '?';             // R S D T t … as in proc(5)
+  bool exiting = false;         // its first thread ends, or has ended; others may go on
   std::uint64_t cpu_ticks = 0;  // user and system time
   std::string name;             // at most 15 bytes, what `ps` calls comm
   [[nodiscard]] bool stopped() const { return state == 'T' || state == 't'; }
@@ -78,6 +79,9 @@ struct TreeScope {
 // nullopt: gone, or a zombie (its descriptors are closed and it runs nothing).
 [[nodiscard]] std::optional<ProcessInfo> read_process(int pid);
 [[nodiscard]] bool is_alive(const ProcessKey& key);
+// Gone, or about to be: each of its threads ends or has ended. The kernel says so of a thread before that lets go of
+// its descriptors: whoever saw the end of a file because this process died, finds it ending.
+[[nodiscard]] bool is_ending(const ProcessKey& key);
 // False: gone, another process by now, or not ours to signal.
 bool signal_process(const ProcessKey& key, int signal);
 // Everything below `pid`, parents before children, by the kernel's lists of children: cheap, and exact only when

@@ -1,8 +1,11 @@
 // Process trees and the decision to suspend, with real processes.
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include <catch2/catch.hpp>
 
@@ -11,6 +14,7 @@
 #include "agent/work/process_watch.h"
 #include "tests/program/process_support.h"
 #include "tests/support/eventually.h"
+#include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
 namespace bide::work {
@@ -56,6 +60,53 @@ TEST_CASE("A process is known by its number and its start") {
   CHECK_FALSE(signal_process({self->key.pid, self->key.start + 1}, SIGKILL));  // the proof is that we go on
   CHECK_FALSE(read_process(0x3fffffff));
   CHECK(boot_id().size() == 36);
+}
+
+TEST_CASE("[K6] a process that ends is seen to end before anybody can see that its descriptors are closed") {
+  const auto self = read_process(::getpid()).value().key;
+  CHECK_FALSE(is_ending(self));
+  CHECK(is_ending({self.pid, self.start + 1}));
+  CHECK(is_ending({0x3fffffff, 1}));
+  for (int round = 0; round < 200; ++round) {
+    int ends[2] = {-1, -1};
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    const Fd reads(ends[0]);
+    Fd writes(ends[1]);
+    SpawnRequest request{.program = "/bin/sleep", .argv = {"sleep", "1000"}, .environment = {}, .cwd = {}};
+    request.descriptors = {{writes.get(), 0}};
+    const auto spawned = std::move(std::get<Spawned>(spawn_process(request)));
+    writes.reset();
+    const bool lived = !is_ending(spawned.key);
+    ::kill(spawned.key.pid, SIGKILL);
+    char byte = 0;
+    const ssize_t end = ::read(reads.get(), &byte, 1);
+    const bool ending = is_ending(spawned.key);
+    ::waitpid(spawned.key.pid, nullptr, 0);
+    REQUIRE(lived);
+    REQUIRE(end == 0);
+    REQUIRE(ending);
+    REQUIRE(is_ending(spawned.key));
+  }
+}
+
+TEST_CASE("[K6] a process whose first thread has ended goes on until its last one does") {
+  const test::TempDir dir;
+  test::Process process({.argv = {"python3", "-c",
+                                  "import ctypes, os, platform, sys, threading, time\n"
+                                  "def goes_on():\n"
+                                  "    while open('/proc/self/stat').read().split(') ')[1][0] != 'Z':\n"
+                                  "        time.sleep(0.01)\n"
+                                  "    open(sys.argv[1], 'w').close()\n"
+                                  "    time.sleep(1000)\n"
+                                  "threading.Thread(target=goes_on).start()\n"
+                                  "ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[platform.machine()], 0)\n",
+                                  dir.str("ended")}});
+  const ProcessKey key = read_process(process.pid()).value().key;
+  eventually([&] { return std::filesystem::exists(dir / "ended"); }, [&] { return process.err(); });
+  CHECK(read_process(key.pid)->exiting);
+  CHECK_FALSE(is_ending(key));
+  process.kill();
+  CHECK(is_ending(key));
 }
 
 TEST_CASE("Descendants come parents first, leaves have nobody below them, and both ways of looking agree") {
