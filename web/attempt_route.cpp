@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/base/hash.h"
+#include "agent/base/log.h"
 #include "agent/base/text.h"
 
 namespace bide::web::attempt_route {
@@ -12,6 +13,22 @@ Problem invalid(std::string pointer, std::string why) {
   bad.errors.push_back({std::move(pointer), std::move(why)});
   return bad;
 }
+
+namespace {
+
+// Of a verb that says that it has read something for this. nullopt: nothing is known against it.
+std::optional<Problem> refused_reader(flow::Attempt& attempt, const Request& request) {
+  switch (attempt.reader_asks()) {
+    case flow::Attempt::Reader::may_ask: return std::nullopt;
+    case flow::Attempt::Reader::unknown: return problem("busy", "the attempt's program is being started");
+    case flow::Attempt::Reader::too_late: break;
+  }
+  log::info("attempt.reader_too_late",
+            {{"run", attempt.run().id.value}, {"epoch", attempt.fence().epoch}, {"pid", request.peer.pid}});
+  return problem("lease_lost", "the program has ended: what was read from it may be cut");
+}
+
+}  // namespace
 
 std::variant<Attempt, Problem> find_attempt(Ports& ports, const Request& request, bool by_step) {
   const auto id = path_id(request, "run_not_found");
@@ -38,6 +55,9 @@ std::variant<Attempt, Problem> find_attempt(Ports& ports, const Request& request
   }
   if (!same_secret(attempt->secret(), who.attempt_secret))
     return problem("unauthorized", "the attempt's token is not valid");
+  if (request.field("bide-read") != nullptr) {
+    if (auto refused = refused_reader(*attempt, request)) return std::move(*refused);
+  }
   return attempt;
 }
 

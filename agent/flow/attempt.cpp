@@ -135,6 +135,30 @@ bool Attempt::end_if_verb_killed() {
   return true;
 }
 
+void Attempt::set_program(const ProcessKey& program) {
+  Guard guard(mutex_);
+  program_ = program;
+}
+
+Attempt::Reader Attempt::reader_asks() {
+  Guard guard(mutex_);
+  // An attempt that is over refuses by itself.
+  if (options_.style != Style::program || options_.undoing || over() || cancelled_) return Reader::may_ask;
+  if (program_.pid == 0) return Reader::unknown;
+  try {
+    if (!is_ending(program_)) return Reader::may_ask;
+  } catch (const CannotLook&) {
+    return Reader::unknown;
+  }
+  reader_came_too_late_ = true;
+  return Reader::too_late;
+}
+
+bool Attempt::reader_came_too_late() const {
+  Guard guard(mutex_);
+  return reader_came_too_late_;
+}
+
 Outcome Attempt::lost() {
   close_locked(Closing::lease_lost);
   return Closed{Closing::lease_lost};

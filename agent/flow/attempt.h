@@ -211,6 +211,16 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // On threads of their own, or as the pace says; returns when all have ended.
   void run_branches(const std::vector<std::function<void()>>& branches);
 
+  // -- Programs: the process that the attempt is there for, known once its guard has said so [K7].
+  void set_program(const ProcessKey& program);
+  // What a verb has read may be cut: a program that dies closes its pipes, and their ends look like any other. One that
+  // lives when the verb asks has closed none by dying.
+  // too_late: it is ending, so nothing begins; the verb was open when it ended. unknown: cannot be told yet.
+  enum class Reader { may_ask, too_late, unknown };
+  [[nodiscard]] Reader reader_asks();
+  // A verb was told too_late.
+  [[nodiscard]] bool reader_came_too_late() const;
+
   // Verbs whose process hung up while they waited (programs: V1 turns that into the run's end).
   [[nodiscard]] int vanished() const;
   // A verb's process was killed before it had its answer. Writes VerbKilled as the run's end and says true [V1].
@@ -347,7 +357,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   int executing_ = 0;
   int in_line_ = 0;  // calls that wait until fewer execute [P1]
   int branches_ = 1;
-  int vanished_ = 0;  // callers that hung up in a wait
+  int vanished_ = 0;    // callers that hung up in a wait
+  ProcessKey program_;  // pid 0: not known yet
+  bool reader_came_too_late_ = false;
   BootMs loaded_boot_ms_ = 0;
   std::uint64_t changes_ = 0;
 

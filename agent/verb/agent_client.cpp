@@ -82,13 +82,14 @@ std::optional<AgentReply> read_reply(int fd) {
 }  // namespace
 
 std::optional<AgentReply> ask_agent(const std::string& socket_path, std::string_view method, std::string_view path,
-                                    std::string_view token, std::string_view body) {
+                                    std::string_view token, std::string_view body, bool has_read) {
   const Fd fd = connect_to(socket_path);
   if (!fd.valid()) return std::nullopt;
   std::string request;
   request.reserve(256 + body.size());
   request.append(method).append(" ").append(path).append(" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
   request.append(token).append("\r\nConnection: close\r\n");
+  if (has_read) request.append("Bide-Read: true\r\n");
   if (method != "GET") {
     request.append("Content-Type: application/json\r\nContent-Length: ")
         .append(std::to_string(body.size()))

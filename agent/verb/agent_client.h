@@ -14,8 +14,10 @@ struct AgentReply {
   std::string body;
 };
 
-// Waits for the answer as long as it takes: a request that waits stays open for days.
+// Waits for the answer as long as it takes: a request that waits stays open for days. `has_read`: says so to the agent,
+// in the field Bide-Read.
 [[nodiscard]] std::optional<AgentReply> ask_agent(const std::string& socket_path, std::string_view method,
-                                                  std::string_view path, std::string_view token, std::string_view body);
+                                                  std::string_view path, std::string_view token, std::string_view body,
+                                                  bool has_read = false);
 
 }  // namespace bide::verb

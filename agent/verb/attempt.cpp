@@ -74,8 +74,11 @@ std::string Attempt::ask(std::string_view method, std::string_view operation, co
   const std::string path = "/v1/runs/" + run_ + "/attempt/" + std::string(operation);
   int wait_ms = kFirstRetryMs;
   for (;;) {
-    const auto reply = ask_agent(agent_, method, path, token_, body);
-    if (reply && reply->status >= 200 && reply->status < 300) return reply->body;
+    const auto reply = ask_agent(agent_, method, path, token_, body, has_read_);
+    if (reply && reply->status >= 200 && reply->status < 300) {
+      has_read_ = false;
+      return reply->body;
+    }
     const std::string code = reply ? json::string_member(reply->body, "code").value_or("Refused") : std::string();
     // A step's command goes on while nobody drives its run; another attempt will know it.
     const bool between = where_ == Where::step && code == "lease_lost";

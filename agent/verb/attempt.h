@@ -23,6 +23,10 @@ class Attempt {
   [[nodiscard]] const std::string& run() const { return run_; }
   [[nodiscard]] const std::string& epoch() const { return epoch_; }
 
+  // What is asked from now on holds what was read, and that is cut if the program died meanwhile: the agent looks, and
+  // the first thing that it answers says that the program lives.
+  static void has_read() { has_read_ = true; }
+
   // The body of a 2xx answer. Everything else that can be answered ends the run and does not return.
   std::string post(std::string_view operation, const std::string& body) const;
   std::string get(std::string_view operation) const;
@@ -33,6 +37,8 @@ class Attempt {
 
  private:
   std::string ask(std::string_view method, std::string_view operation, const std::string& body) const;
+
+  static inline bool has_read_ = false;  // of the process, as its descriptors are
 
   Where where_ = Where::outside;
   std::string agent_;  // socket path

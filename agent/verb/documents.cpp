@@ -99,6 +99,7 @@ std::string branch_of(const Arguments& arguments) {
 }
 
 std::string read_document(int fd, const std::string& what) {
+  Attempt::has_read();
   std::string text;
   char buffer[64 * 1024];
   ssize_t n = 0;

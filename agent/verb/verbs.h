@@ -32,6 +32,7 @@ int verb_progress(const Attempt& attempt, std::span<char*> argv);
 // --branch, or BIDE_BRANCH, which children inherit [V3]; "" is the main branch.
 [[nodiscard]] std::string branch_of(const Arguments& arguments);
 // The whole of a descriptor or file, at most limits::kDocumentBytes; throws Misuse beyond that or if it is not there.
+// The agent hears that something was read: Attempt::has_read().
 [[nodiscard]] std::string read_document(int fd, const std::string& what);
 [[nodiscard]] std::string read_document_file(const std::string& path);
 // The JSON of a flag: JSON, @FILE, or - for stdin; nullopt: it is not given. Throws Misuse.

@@ -73,6 +73,7 @@ bool ProgramAttempt::step() {
   next_look_ = -1;
   attempt_.refresh();
   const GuardReport& report = guard_.poll_reports();
+  if (report.program && !std::exchange(program_told_, true)) attempt_.set_program(*report.program);
   if (report.over() || report.start_error) return true;
   if (!steps_.look()) {
     crashed_ = true;
@@ -88,9 +89,17 @@ bool ProgramAttempt::step() {
   return attempt_.closing() == flow::Closing::suspended;
 }
 
+// Its guard may not have said so yet.
+bool ProgramAttempt::program_is_ending() const {
+  const auto& program = guard_.report().program;
+  return program && is_ending(*program);
+}
+
 // Steps that execute in other branches are let finish and recorded; then the rest is ended.
 bool ProgramAttempt::program_ended() {
-  if (attempt_.end_if_verb_killed()) {  // what the program made of it is no result; closing_down() goes on
+  // What a program made of a verb that was killed is no result, and closing_down() goes on. One that a signal ended
+  // made nothing of it: that is a crash [K6].
+  if (!exit_->signalled && attempt_.end_if_verb_killed()) {
     next_look_ = 0;
     return false;
   }
@@ -142,7 +151,7 @@ void ProgramAttempt::look_for_lost_verbs() {
   if (!lost) return;
   next_look_ = 50;
   if (!lost_since_) lost_since_ = clock_.boot_ms();
-  if (clock_.boot_ms() - *lost_since_ < kLostVerbMs) return;
+  if (clock_.boot_ms() - *lost_since_ < kLostVerbMs || program_is_ending()) return;
   (void)attempt_.end_if_verb_killed();
 }
 

@@ -43,14 +43,15 @@ class ProgramAttempt {
   [[nodiscard]] const std::optional<ExitStatus>& exit() const { return exit_; }
   // A holder of its own died without a word: as if the attempt had crashed.
   [[nodiscard]] bool crashed() const { return crashed_; }
-  // Verbs were open when the program exited.
-  [[nodiscard]] bool unfinished() const { return unfinished_.value_or(false); }
+  // Verbs were open when the program exited, such as one that had read and not yet asked.
+  [[nodiscard]] bool unfinished() const { return unfinished_.value_or(false) || attempt_.reader_came_too_late(); }
   [[nodiscard]] std::optional<int> start_error() const { return guard_.report().start_error; }
 
  private:
   [[nodiscard]] bool looked();
   [[nodiscard]] bool step();
   [[nodiscard]] bool program_ended();
+  [[nodiscard]] bool program_is_ending() const;
   [[nodiscard]] bool closing_down(flow::Closing why);
   [[nodiscard]] bool cancelled();
   void look_for_suspension();
@@ -78,6 +79,7 @@ class ProgramAttempt {
   std::optional<BootMs> busy_since_;  // every verb waits, and something else works on
   std::optional<BootMs> told_at_;     // cancel or shutdown: graces run from here
   std::optional<BootMs> lost_since_;  // a verb vanished
+  bool program_told_ = false;
   bool term_sent_ = false;
   bool crashed_ = false;
   DurationMs next_look_ = -1;  // -1: nothing to look at before something rings

@@ -108,6 +108,7 @@ void FakeAgent::serve(int connection) {
                       : path.starts_with(kOutcomes) ? path.substr(4)
                                                     : "not ours: " + path;
   request.token = header(head, "Authorization");
+  request.has_read = header(head, "Bide-Read") == "true";
   if (!text.empty()) request.body = nlohmann::json::parse(text);
   std::optional<AgentAnswer> answer;
   {

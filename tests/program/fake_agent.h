@@ -23,6 +23,7 @@ struct AgentRequest {
   std::string method;
   std::string operation;  // the path below /v1/runs/7/attempt/, or "outcomes/NONCE"
   std::string token;
+  bool has_read = false;  // it says that it holds what was read
   nlohmann::json body;
 };
 struct AgentAnswer {

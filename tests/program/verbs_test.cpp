@@ -291,6 +291,37 @@ TEST_CASE("Results by field, as one text, from a file and from stdin") {
   CHECK(result("bide result 5") == 5);
 }
 
+TEST_CASE("[V1] a verb that has read says so until it is answered: what it read is cut if its program died") {
+  FakeJournal journal;
+  int refused = 0;
+  FakeAgent agent([&](const AgentRequest& request) -> std::optional<AgentAnswer> {
+    if (refused++ < 2) return AgentAnswer{503, {{"code", "busy"}}};
+    if (request.operation == "end") return std::nullopt;
+    const auto answer = journal(request);
+    return answer ? answer : AgentAnswer{200, {{"state", "settled"}, {"looked", 1}, {"result", 1}}};
+  });
+  journal.folder = agent.dir().str();
+  const std::string call = GENERATE(as<std::string>{}, "bide step s --stdin -- cat", "bide send http://a/ --data -",
+                                    "bide call w --input -", "bide continue-as-new --input -", "bide result -",
+                                    "bide each --key-from - -- echo {}", "cat > f; bide send http://a/ --data @f",
+                                    "cat > f; bide wait question q --schema f --name n", "tail -c 1 | bide result -");
+  INFO(call);
+  Process process(agent.script("printf '{}' | { " + call + "; }"));
+  eventually([&] { return agent.requests().size() > 2; }, [&] { return process.err(); });
+  const auto asked = agent.requests();
+  CHECK((asked[0].has_read && asked[1].has_read && asked[2].has_read));
+  if (!call.starts_with("bide step")) return;
+  eventually([&] { return !agent.requests("steps/1/await").empty(); }, [&] { return process.err(); });
+  CHECK_FALSE(agent.requests("steps/1/hold").at(0).has_read);
+}
+
+TEST_CASE("[V1] a verb that has read nothing does not say so") {
+  World world;
+  CHECK(world.run("bide step s -- true; bide step t --no-stdin -- true; bide result 5; bide value uuid").exit ==
+        Exit{0, 0});
+  for (const auto& request : world.agent.requests()) CHECK_FALSE(request.has_read);
+}
+
 TEST_CASE("Values are the journal's") {
   World world;
   CHECK(world.run("bide value uuid --key a").out == "v-uuid\n");
