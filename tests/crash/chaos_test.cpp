@@ -90,7 +90,7 @@ TEST_CASE("200 runs and 20 kills at random: every run ends, each effect as often
       "flow",
       "bide step look --effect pure -- true\n"
       "bide step stage --effect idempotent -- effect stage\n"
-      "bide step pay -- sh -c 'sleep 0.05; effect pay; sleep 0.15; while [ -e \"$OUT/hold\" ]; do sleep 0.02; done; "
+      "bide step pay -- sh -c 'sleep 0.05; effect pay; sleep 0.15; while [ -e \"$OUT/hold\" ]; do sleep 0.2; done; "
       "echo paid'\n"
       "bide wait approval 'Ship it?' >/dev/null\n"
       "bide result done:=true\n");
