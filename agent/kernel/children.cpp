@@ -8,6 +8,7 @@
 #include "agent/kernel/endings.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/judge.h"
+#include "agent/kernel/steps.h"
 #include "agent/kernel/usage.h"
 #include "agent/kernel/waits.h"
 
@@ -161,6 +162,7 @@ bool tell_parent(db::Tx& tx, RunId child, TimeMs now, Ripples* ripples) {
           .bind(parent->step, completed ? StepStatus::completed : StepStatus::failed, result, error, event, now, usage)
           .run();
   if (changed != 1) throw Bug("tell_parent: the row changed under the writer");
+  reset_recoveries_of(tx, parent->run);  // K6
   if (wait->status == WaitStatus::pending) {
     store_resolution(tx, wait->id,
                      json::Writer()

@@ -5,6 +5,7 @@
 #include "agent/base/planted.h"
 #include "agent/kernel/events.h"
 #include "agent/kernel/evidence.h"
+#include "agent/kernel/steps.h"
 #include "agent/kernel/tasks_at_work.h"
 #include "agent/kernel/waits.h"
 
@@ -163,6 +164,7 @@ TaskRecorded finish_task(db::Tx& tx, const TaskClaim& claim, const TaskOutcome& 
   const std::string_view kind = outcome.result ? "step.completed" : again ? "step.attempt_failed" : "step.failed";
   const EventId event = append_event(tx, now, kind, claim.run, claim.step, named(claim.name, error));
   if (again && !spared) return TaskRecorded::again;
+  reset_recoveries_of(tx, claim.run);  // K6
   if (!spared) db::Query(tx, "UPDATE steps SET settled_no = ?2 WHERE id = ?1").bind(claim.step, event).run();
   ring(ripples, claim.run, wake_run(tx, claim.run, now));
   return TaskRecorded::settled;
