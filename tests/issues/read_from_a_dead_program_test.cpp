@@ -4,7 +4,10 @@
 #include <catch2/catch.hpp>
 
 #include <csignal>
+#include <sstream>
+#include <vector>
 
+#include "agent/base/json.h"
 #include "agent/base/process_tree.h"
 #include "tests/program/e2e_box.h"
 #include "tests/web/program_front.h"
@@ -20,12 +23,11 @@ struct Reading {
   std::string written;
   std::string whole;
 };
-std::ostream& operator<<(std::ostream& out, const Reading& reading) { return out << reading.kind; }
 
 const std::string kAppend = "'sh', '-c', 'cat >> $0 && echo >> $0', OUT + '/effect'";
 const std::string kStep = "'step', 'keep', '--stdin', '--', " + kAppend;
 // Where the half is JSON too, nothing but its program says that it is one.
-const Reading kReadings[] = {
+const std::vector<Reading> kReadings = {
     {"nothing", kStep, "", "hello"},
     {"half", kStep, "hel", "hello"},
     {"send", "'send', 'http://127.0.0.1:9/', '--data', '-'", "12", "1234"},
