@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <sstream>
 
 #include "agent/base/process_tree.h"
 #include "tests/program/e2e_box.h"

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <csignal>
+#include <sstream>
 #include <vector>
 
 #include "agent/base/json.h"
