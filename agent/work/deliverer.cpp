@@ -57,18 +57,20 @@ bool Deliverer::place(const kernel::DueRow& row, bool fresh) {
 
 // Rows right after their COMMIT. What has no room is due at once, and the sweep's [O2].
 bool Deliverer::place_fresh() {
-  Lock order(fresh_mutex_);
-  const FreshRows::Taken taken = fresh_.take(limits::kLaneRows);
-  if (taken.empty()) return false;
-  crash_point("outbox.committed");
+  FreshRows::Taken taken;
   std::vector<DeliveryId> late;
-  const auto rows = store_.read([&](db::ReadTx& tx) { return kernel::find_deliveries(tx, taken.rows); });
   {
+    Lock order(fresh_mutex_);
+    taken = fresh_.take(limits::kLaneRows);
+    if (taken.empty()) return false;
+    crash_point("outbox.committed");
+    const auto rows = store_.read([&](db::ReadTx& tx) { return kernel::find_deliveries(tx, taken.rows); });
     Lock lock(mutex_);
     for (const kernel::DueRow& row : rows) {
       if (!place(row, true) && !in_flight_.contains(row.id.value)) late.push_back(row.id);
     }
   }
+  // Not under the lock: the rows of a lane that is full would keep those of all others waiting for their COMMITs.
   if (late.empty() && !taken.no_room_first.valid()) return true;
   store_.write([&](db::Tx& tx) {
     for (const DeliveryId id : late) (void)kernel::make_range_due(tx, id, id, tx.now());
