@@ -279,6 +279,7 @@ void Service::Parts::wire() {
   deliverer.set_task_answered([this](db::Tx& tx, DeliveryId id, int status, const std::string& body) {
     remote_tasks.answered(tx, id, status, body);
   });
+  remote_tasks.set_secret_in([this](std::string_view result) { return web::secret_in_result(&secrets, result); });
   sweep.add("undispatched", [this](TimeMs now) { return remote_tasks.push(now); });
   sweep.add_look([this](TimeMs now) { return remote_tasks.look(now); });
   tasks.set_alive_elsewhere([this](StepId task) { return remote_tasks.alive(task); });

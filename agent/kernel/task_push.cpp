@@ -101,7 +101,8 @@ std::string_view step_key_of(const OutboxRow& row) {
   return std::string_view(row.idem_key).substr(0, row.idem_key.find('.'));
 }
 
-void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_view body, TimeMs now, Ripples* ripples) {
+void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_view body, std::string_view refused,
+                   TimeMs now, Ripples* ripples) {
   const auto asked = asked_by(row);
   if (!asked) return;
   if (status == 202 || trim(body).empty()) {
@@ -111,14 +112,37 @@ void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_vie
   const auto claim = read_task(tx, asked->task, "", asked->epoch);
   if (!claim) return;
   TaskOutcome outcome;
-  if (const auto refused = json::check(body)) {
-    json::Writer error;
-    error.begin_object().member("code", "BadResult");
-    outcome.error = error.member("message", "The answer is not JSON: " + refused->why + ".").end_object().take();
+  if (!refused.empty()) {
+    outcome.error = refused;
   } else {
     outcome.result = std::string(body);
   }
   (void)finish_task(tx, *claim, outcome, now, ripples);
+}
+
+bool push_wanted(db::ReadTx& tx, const OutboxRow& row) {
+  const auto asked = row.kind == OutboxKind::task ? asked_by(row) : std::nullopt;
+  if (!asked) return true;
+  db::Query q(
+      tx,
+      "SELECT 1 FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.id = ? AND s.status = 'started' AND s.epoch "
+      "= ? AND r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.error IS NULL");
+  return q.bind(asked->task, asked->epoch).next();
+}
+
+void end_pushes(db::Tx& tx, RunId run, TimeMs now) {
+  db::Query(tx,
+            "UPDATE outbox SET next_try_at = ?2 WHERE run_id = ?1 AND kind = 'task' AND parked_at IS NULL AND "
+            "next_try_at > ?2")
+      .bind(run, now)
+      .run();
+  std::vector<DeliveryId> parked;
+  {
+    db::Query q(tx, "SELECT id FROM outbox WHERE run_id = ? AND kind = 'task' AND parked_at IS NOT NULL");
+    q.bind(run);
+    while (q.next()) parked.push_back(DeliveryId(q.integer(0)));
+  }
+  for (const DeliveryId id : parked) release_pushed(tx, read_delivery(tx, id).value(), now);
 }
 
 void release_pushed(db::Tx& tx, const OutboxRow& row, TimeMs now) {

@@ -32,9 +32,15 @@ int push_tasks(db::Tx& tx, int limit, TimeMs now);
 inline constexpr std::string_view kPushedOwner = "push:";
 // The Idempotency-Key that a row of kind task is sent under: that of the step, the same over all its executions [J6].
 [[nodiscard]] std::string_view step_key_of(const OutboxRow& row);
-// What an endpoint answered with 2xx: recorded, or (202, no body) a lease from now on. What is no JSON is a final
-// failure [E9].
-void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_view body, TimeMs now, Ripples* ripples);
+// What an endpoint answered with 2xx: recorded, or (202, no body) a lease from now on. `refused`: JSON, the final
+// failure that the answer is instead, because it cannot be kept [E9, D4, D5]; empty: it can.
+void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_view body, std::string_view refused,
+                   TimeMs now, Ripples* ripples);
+// False for a row of kind task whose task is not asked for any more: its run has ended, is cancelled or ends with an
+// error, or another execution is under way. Nothing is begun by it [K8, P1].
+[[nodiscard]] bool push_wanted(db::ReadTx& tx, const OutboxRow& row);
+// The run ends: rows that ask for its tasks are due at once, to be dropped, and parked ones let go of their task.
+void end_pushes(db::Tx& tx, RunId run, TimeMs now);
 // An operator dropped the row: nobody was asked, or nobody knows; E1 decides at once.
 void release_pushed(db::Tx& tx, const OutboxRow& row, TimeMs now);
 

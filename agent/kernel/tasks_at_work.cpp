@@ -2,6 +2,7 @@
 
 #include "agent/kernel/events.h"
 #include "agent/kernel/processes.h"
+#include "agent/kernel/task_push.h"
 
 namespace bide::kernel {
 
@@ -32,6 +33,7 @@ void wait_for_tasks(db::Tx& tx, RunId run, TimeMs now) {
                 "AND status = 'running' AND error IS NOT NULL")
           .bind(run)
           .run();
+  end_pushes(tx, run, now);
   if (changed != 1) throw Bug("wait_for_tasks: the run was not running, or has no end");
   append_event(tx, now, "run.suspended", run, StepId());
 }

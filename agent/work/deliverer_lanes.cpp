@@ -85,6 +85,18 @@ void Deliverer::run_page(Page page) {
   give_back(page, done, slow);
 }
 
+namespace {
+
+// A task that nobody asks for any more, as if an operator had dropped its row.
+bool drop_unwanted(db::Tx& tx, DeliveryId id) {
+  const auto row = kernel::read_delivery(tx, id);
+  if (!row || kernel::push_wanted(tx, *row)) return false;
+  (void)kernel::drop_delivery(tx, id, "bide", tx.now());
+  return true;
+}
+
+}  // namespace
+
 // nullopt: the row is not to be sent, or was not: it is let go as it is.
 std::optional<Deliverer::Outcome> Deliverer::try_row(const std::string& lane, const Item& item) {
   const auto let_go = [&] {
@@ -93,8 +105,17 @@ std::optional<Deliverer::Outcome> Deliverer::try_row(const std::string& lane, co
     return std::nullopt;
   };
   // Read now: since it was handed out it may have been dropped, parked or retried by an operator.
-  const auto row = store_.read([&](db::ReadTx& tx) { return kernel::read_delivery(tx, item.id); });
+  bool wanted = true;
+  const auto row = store_.read([&](db::ReadTx& tx) {
+    auto found = kernel::read_delivery(tx, item.id);
+    wanted = !found || kernel::push_wanted(tx, *found);
+    return found;
+  });
   if (!row || row->parked_at || (item.fresh ? row->tries > 0 : row->next_try_at > store_.now())) return let_go();
+  if (!wanted) {  // K8, P1: its run has ended, or ends
+    store_.write([&](db::Tx& tx) { drop_unwanted(tx, item.id); });
+    return let_go();
+  }
   crash_point("outbox.before_send");
   const BootMs began = store_.system_clock().boot_ms();
   auto sent = send(*row);
@@ -146,6 +167,7 @@ void Deliverer::record(const std::string& lane, std::vector<Outcome>& outcomes) 
               continue;
             }
             due_later = true;
+            if (drop_unwanted(tx, one.item.id)) continue;
             const bool gone = one.answer.kind == Answered::Kind::answered && one.answer.status == 410;
             const bool never = one.answer.kind == Answered::Kind::never || gone;
             if (one.answer.kind == Answered::Kind::no_network) {
@@ -217,6 +239,8 @@ Answered Deliverer::send(const kernel::OutboxRow& row) {
   envelope.body = row.request;
   envelope.allow = options_.allow;
   envelope.deadline = limits::kDeliveryMs;
+  // A result is as long as any [D5]: the bound is looked at when it is recorded.
+  if (row.kind == kernel::OutboxKind::task) envelope.most_answer = limits::kDocumentBytes + limits::kAnswerBytes;
   envelope.headers = {{"User-Agent", options_.user_agent}};
   // What the body is was decided when it was written: the endpoint may be another one's by now.
   const bool cloud_event = row.kind == kernel::OutboxKind::webhook && json::member(row.request, "specversion");
@@ -224,6 +248,7 @@ Answered Deliverer::send(const kernel::OutboxRow& row) {
   if (row.kind == kernel::OutboxKind::webhook) {
     const auto endpoint = store_.read([&](db::ReadTx& tx) { return kernel::read_webhook(tx, row.webhook); });
     if (!endpoint || endpoint->disabled_at) return never("the endpoint is switched off");
+    envelope.allow.clear();  // it has a list of its own [O6]
     if (auto refused = address_to(*endpoint, row, store_.now(), envelope)) return never(std::move(*refused));
     envelope.key = row.idem_key;
   } else {

@@ -18,7 +18,7 @@ namespace {
 // What httplib reads and writes through: our connection, with our deadline, and a cap on what comes back.
 class ExchangeStream final : public httplib::Stream {
  public:
-  explicit ExchangeStream(Exchange& exchange) : exchange_(exchange) {}
+  ExchangeStream(Exchange& exchange, std::size_t most) : exchange_(exchange), most_(most) {}
   bool is_readable() const override { return true; }
   bool is_writable() const override { return true; }
   ssize_t read(char* to, size_t size) override {
@@ -29,7 +29,7 @@ class ExchangeStream final : public httplib::Stream {
       at_ = 0;
       if (got <= 0) return got;
       total_ += buffer_.size();
-      if (total_ > limits::kAnswerBytes) return -1;
+      if (too_large()) return -1;
     }
     const std::size_t taken = std::min(size, buffer_.size() - at_);
     std::copy_n(buffer_.data() + at_, taken, to);
@@ -48,10 +48,11 @@ class ExchangeStream final : public httplib::Stream {
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}
   socket_t socket() const override { return exchange_.fd(); }
-  [[nodiscard]] bool too_large() const { return total_ > limits::kAnswerBytes; }
+  [[nodiscard]] bool too_large() const { return total_ > most_; }
 
  private:
   Exchange& exchange_;
+  const std::size_t most_;
   std::string buffer_;
   std::size_t at_ = 0;
   std::size_t total_ = 0;
@@ -61,7 +62,8 @@ class ExchangeStream final : public httplib::Stream {
 // is given, so it gets a copy of its own.
 class PinnedClient final : public httplib::ClientImpl {
  public:
-  PinnedClient(const Url& url, Exchange& exchange) : ClientImpl(url.host, url.port), exchange_(exchange) {
+  PinnedClient(const Url& url, Exchange& exchange, std::size_t most)
+      : ClientImpl(url.host, url.port), exchange_(exchange), most_(most) {
     set_url_encode(false);  // the target goes out as it was written
     set_decompress(false);
     set_follow_location(false);
@@ -77,13 +79,14 @@ class PinnedClient final : public httplib::ClientImpl {
     return false;
   }
   bool process_socket(const Socket&, std::function<bool(httplib::Stream&)> use) override {
-    ExchangeStream stream(exchange_);
+    ExchangeStream stream(exchange_, most_);
     const bool well = use(stream);
     too_large_ = stream.too_large();
     return well;
   }
 
   Exchange& exchange_;
+  const std::size_t most_;
   bool too_large_ = false;
 };
 
@@ -133,7 +136,7 @@ Answered HttpTransport::Impl::trouble_of(const Exchange& exchange) const {
 }
 
 Answered HttpTransport::Impl::ask(Exchange& exchange, const Url& url, const Envelope& envelope) const {
-  PinnedClient client(url, exchange);
+  PinnedClient client(url, exchange, envelope.most_answer);
   httplib::Request request;
   request.method = "POST";
   request.path = url.target;
@@ -155,7 +158,7 @@ Answered HttpTransport::Impl::ask(Exchange& exchange, const Url& url, const Enve
   httplib::Error error = httplib::Error::Success;
   const bool whole = client.send(request, response, error);
   if (whole) answer.retry_after = response.get_header_value("Retry-After");
-  if (whole) answer.body = std::move(body);
+  answer.body = std::move(body);
   if (whole) answer.status = response.status;  // the handler is not asked where no body comes (204)
   if (whole || (client.too_large() && answer.status != 0)) return answer;  // only the head counts
   if (client.too_large()) return failed("the head of the answer is too large");

@@ -4,6 +4,8 @@
 
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
+#include "agent/base/text.h"
+#include "agent/flow/failure_json.h"
 #include "agent/flow/retry_delay.h"
 
 namespace bide::work {
@@ -125,7 +127,12 @@ void RemoteTasks::answered(db::Tx& tx, DeliveryId id, int status, const std::str
   const auto row = kernel::read_delivery(tx, id);
   if (!row || row->kind != kernel::OutboxKind::task) return;
   kernel::Ripples ripples;
-  kernel::answer_pushed(tx, *row, status, body, tx.now(), &ripples);
+  std::optional<std::string> refused;
+  if (status != 202 && !trim(body).empty()) {
+    refused = flow::unusable(body);
+    if (!refused && secret_in_) refused = secret_in_(body);
+  }
+  kernel::answer_pushed(tx, *row, status, body, refused.value_or(""), tx.now(), &ripples);
   executor_.ripple(tx, ripples);
 }
 

@@ -61,6 +61,8 @@ class RemoteTasks {
   [[nodiscard]] std::optional<DurationMs> look(TimeMs now);
   // For Deliverer: what an endpoint answered to a row of kind task.
   void answered(db::Tx& tx, DeliveryId row, int status, const std::string& body);
+  // D4: the error that a result is instead, if it holds a secret; nullopt: it holds none. Before start().
+  void set_secret_in(std::function<std::optional<std::string>(std::string_view)> look) { secret_in_ = std::move(look); }
 
   // For TaskPool: its worker was heard of within the lease.
   [[nodiscard]] bool alive(StepId task) const;
@@ -77,6 +79,7 @@ class RemoteTasks {
   Random& random_;
   Executor& executor_;
   Feed& feed_;
+  std::function<std::optional<std::string>(std::string_view)> secret_in_;
   std::atomic<bool> pushes_{false};
   mutable Mutex mutex_;
   std::map<StepId, Lease> leases_ GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/base/limits.h"
 #include "agent/base/time.h"
 
 namespace bide::work {
@@ -17,6 +18,7 @@ struct Envelope {
   std::string body;
   std::vector<std::string> allow;  // addresses inside that the operator allowed: "127.0.0.1:9000", "10.0.0.0/8" [O6]
   DurationMs deadline = 0;         // for all of it: name, connect, TLS, request, answer [O4]
+  std::size_t most_answer = limits::kAnswerBytes;  // of the answer, its head included; what is beyond is not read
 };
 
 struct Answered {
@@ -32,7 +34,7 @@ struct Answered {
   int status = 0;
   std::string error;        // why, in words; empty for answered
   std::string retry_after;  // the header as it came
-  std::string body;         // of a 2xx, if it is whole
+  std::string body;         // of a 2xx; its beginning, if there was more than Envelope::most_answer
 
   [[nodiscard]] bool delivered() const {
     return kind == Kind::accepted || (kind == Kind::answered && status >= 200 && status < 300);

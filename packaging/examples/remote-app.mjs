@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // An app that drives its own runs over HTTP, with Node alone: refunds. The same workflow as remote-app.py.
 //   node remote-app.mjs SOCKET PAY-COMMAND
-//   bide run refund --input '{"order": 7, "amount": 25}'; bide approve 1; bide signal 1 parcel '{"weight": 2}'
+//   bide run refund --input '{"order": 7, "amount": 25}'; bide inbox; bide approve WAIT; bide signal 1 parcel '{"weight": 2}'
 // The code is run from the top each time the run moves; what was settled before is answered at once, in its place: the
 // branch, and a number that counts from 1 in it.
 import { execFile } from 'node:child_process';
