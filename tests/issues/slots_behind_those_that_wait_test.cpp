@@ -115,13 +115,12 @@ TEST_CASE("[P1] issue: a run has so many steps in line, and others are told to a
   Program program;
   Crowd crowd(program, limits::kStepsInLine);
   std::optional<HttpAnswer> refused;  // one more is too many once all of them stand in line
-  std::list<HttpClient> extra;
   int more = 0;
   eventually(
       [&] {
         HttpClient client = program.open("steps", step(1000 + more++));
         refused = client.read(500ms);
-        if (!refused) extra.push_back(std::move(client));
+        if (!refused) crowd.clients.push_back(std::move(client));
         return refused.has_value();
       },
       "one is refused", 60s);
@@ -131,10 +130,11 @@ TEST_CASE("[P1] issue: a run has so many steps in line, and others are told to a
   CHECK(program.front.rig.number("SELECT count(*) FROM runs WHERE status = 'running'") == 1);
   int in_line = limits::kStepsInLine + more - 1;
   const auto as_counted = [&] {
-    in_line -= static_cast<int>(std::erase_if(extra, [](HttpClient& client) {  // refused too, on a slow machine later
-      const auto late = client.read(1ms);
-      return late && late->status == 503;
-    }));
+    in_line -=
+        static_cast<int>(std::erase_if(crowd.clients, [](HttpClient& client) {  // refused in the place of a later one
+          const auto late = client.read(1ms);
+          return late && late->status == 503;
+        }));
     return program.front.counts().waiting_requests == in_line;
   };
   eventually(as_counted, "the refused one's thread is done");
