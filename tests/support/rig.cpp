@@ -194,6 +194,7 @@ std::int64_t Rig::number(const std::string& sql) {
     throw std::runtime_error("open");
   sqlite3_stmt* statement = nullptr;
   std::int64_t value = 0;
+  sqlite3_busy_timeout(file, 10'000);
   const int prepared = sqlite3_prepare_v2(file, sql.c_str(), -1, &statement, nullptr);
   const std::string error = sqlite3_errmsg(file);
   if (prepared == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) value = sqlite3_column_int64(statement, 0);
@@ -207,6 +208,7 @@ void Rig::exec(const std::string& sql) {
   sqlite3* file = nullptr;
   if (sqlite3_open((dir.str("data") + "/bide.db").c_str(), &file) != SQLITE_OK) throw std::runtime_error("open");
   char* message = nullptr;
+  sqlite3_busy_timeout(file, 10'000);  // as `.timeout` of a shell: the agent may be in a COMMIT
   const int done = sqlite3_exec(file, sql.c_str(), nullptr, nullptr, &message);
   const std::string error = message == nullptr ? "" : message;
   sqlite3_free(message);
