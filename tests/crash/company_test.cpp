@@ -19,7 +19,8 @@ constexpr auto kRefusedWithin = 10s;  // a sanitizer's start is not what is prom
 constexpr auto kRefusedWithin = 1s;
 #endif
 
-TEST_CASE("[N80] a second agent is refused within 1 s, and one after a kill begins at once, with higher epochs") {
+TEST_CASE("[N80] a second agent is refused within 1 s, and one after a kill begins at once, with higher epochs",
+          "[.refused]") {
   CrashBox box;
   box.program("flow",
               "bide step look --effect pure -- sh -c 'effect look; until [ -e \"$OUT/go\" ]; do sleep 0.02; done'\n");
