@@ -167,7 +167,7 @@ void Deliverer::record(const std::string& lane, std::vector<Outcome>& outcomes) 
               continue;
             }
             due_later = true;
-            if (drop_unwanted(tx, one.item.id)) continue;
+            if (one.task && drop_unwanted(tx, one.item.id)) continue;
             const bool gone = one.answer.kind == Answered::Kind::answered && one.answer.status == 410;
             const bool never = one.answer.kind == Answered::Kind::never || gone;
             if (one.answer.kind == Answered::Kind::no_network) {

@@ -80,23 +80,24 @@ class ProgramDriver::Running {
   bool crashed = false;
 };
 
-// From before its folder of secrets is made until the drive is over: the sweep leaves that alone.
+// From before its folder of secrets is made until the drive is over: the sweep leaves that alone. By attempt: the next
+// one of a run may begin before the drive of the last is over.
 class ProgramDriver::Preparing {
  public:
-  Preparing(ProgramDriver& driver, RunId run) : driver_(driver), run_(run) {
+  Preparing(ProgramDriver& driver, Secrets::Attempt attempt) : driver_(driver), attempt_(attempt) {
     Lock lock(driver_.mutex_);
-    driver_.preparing_.insert(run_);
+    driver_.preparing_.insert(attempt_);
   }
   ~Preparing() {
     Lock lock(driver_.mutex_);
-    driver_.preparing_.erase(run_);
+    driver_.preparing_.erase(attempt_);
   }
   Preparing(const Preparing&) = delete;
   Preparing& operator=(const Preparing&) = delete;
 
  private:
   ProgramDriver& driver_;
-  const RunId run_;
+  const Secrets::Attempt attempt_;
 };
 
 // However the drive ends: a row that this process no longer watches is W7's.
@@ -279,7 +280,7 @@ void ProgramDriver::take_back_secrets() {
   for (const Secrets::Attempt& attempt : secrets_->handed_out()) {
     {
       Lock lock(mutex_);
-      if (preparing_.contains(attempt.run)) continue;
+      if (preparing_.contains(attempt)) continue;
     }
     const bool read = store_.read([&](db::ReadTx& tx) { return !kernel::live_holders(tx, attempt.run).empty(); });
     if (!read) secrets_->take_back(attempt);
@@ -325,7 +326,7 @@ bool ProgramDriver::prepare(flow::Attempt& attempt, const kernel::VersionRow& ve
 void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const kernel::VersionRow& version) {
   const RunId run = attempt->run().id;
   Running running;
-  const Preparing preparing(*this, run);
+  const Preparing preparing(*this, {run, attempt->fence().epoch});
   ProgramHome home;
   if (!prepare(*attempt, version, running, home)) return;
   running.marks_path = settings_.directory + "/logs/" + std::to_string(run.value) + ".marks";
@@ -372,8 +373,9 @@ void ProgramDriver::drive(const std::shared_ptr<flow::Attempt>& attempt, const k
   if (stopped_bell_) stopped_bell_();
   forget.left = store_.read([&](db::ReadTx& tx) { return !kernel::live_holders(tx, run).empty(); });
   if (forget.left || secrets_ == nullptr) return;
-  for (const Secrets::Attempt& folder : secrets_->handed_out()) {  // of earlier attempts too: their steps are over
-    if (folder.run == run) secrets_->take_back(folder);
+  // Of earlier attempts too: their steps are over. The next one may have begun: its guard's row is marked.
+  for (const Secrets::Attempt& folder : secrets_->handed_out()) {
+    if (folder.run == run && folder.epoch <= attempt->fence().epoch) secrets_->take_back(folder);
   }
 }
 

@@ -116,7 +116,7 @@ class ProgramDriver final : public Driver {
   std::map<WorkflowId, int> max_running_ GUARDED_BY(mutex_);
   std::map<RunId, std::string> held_by_ GUARDED_BY(mutex_);
   std::map<ProcessId, bool> mine_ GUARDED_BY(mutex_);          // rows of guards that this process drives
-  std::set<RunId> preparing_ GUARDED_BY(mutex_);               // runs that drive() is at work on
+  std::set<Secrets::Attempt> preparing_ GUARDED_BY(mutex_);    // that drive() is at work on
   std::map<RunId, std::int64_t> driven_ GUARDED_BY(mutex_);    // their runs, and the epoch
   std::map<ProcessId, BootMs> first_seen_ GUARDED_BY(mutex_);  // rows of earlier agents: since when this one knows them
 };

@@ -2,51 +2,19 @@
 #include <catch2/catch.hpp>
 
 #include "agent/base/json.h"
-#include "agent/work/remote_tasks.h"
-#include "tests/support/rig.h"
-#include "tests/work/wire.h"
+#include "tests/work/push_box.h"
 
 using namespace bide;
 using namespace bide::test;
 
 namespace {
 
-struct Pushed {
-  Rig rig;
-  std::unique_ptr<work::RemoteTasks> remote;
-  Wire transport{rig.transport};
-
+struct Pushed : PushBox {
   explicit Pushed(kernel::Effect effect = kernel::Effect::idempotent) {
     if (GENERATE(false, true)) transport.over_http();  // each test, once more
-    rig.deliveries.emplace();
     rig.add("chore",
             [effect](flow::Context& c) { return c.task("shrink", c.input(), {.effect = effect, .retries = 1}); });
-    rig.add_task("local", [](const std::string& request, const flow::EffectInfo&) { return request; });
-    rig.restart();
-    wire();
-    remote->set_function({"shrink", "https://app.example/shrink"}, "ada");
-  }
-  void wire() {
-    remote = std::make_unique<work::RemoteTasks>(*rig.store, rig.random, *rig.executor, *rig.feed);
-    remote->learn();
-    rig.deliverer->set_task_answered([this](db::Tx& tx, DeliveryId id, int status, const std::string& body) {
-      remote->answered(tx, id, status, body);
-    });
-    rig.sweep->add("undispatched", [this](TimeMs now) { return remote->push(now); });
-  }
-  void answer(int status, const std::string& body) {
-    transport.answers([status, body](const work::Envelope&) {
-      work::Answered answered = MemoryTransport::status(status);
-      answered.body = body;
-      return answered;
-    });
-  }
-  // The run asks, the task is pushed, and the endpoint answers.
-  void go() {
-    rig.drive();
-    (void)rig.sweep->pass();
-    (void)rig.deliver();
-    rig.drive();
+    open();
   }
   [[nodiscard]] std::string status(RunId run) { return std::string(to_text(rig.run(run).status)); }
 };
