@@ -115,3 +115,20 @@ TEST_CASE("[K8] [P1] issue: a run that fails beside a pushed task that was not t
   CHECK(world.task().status == kernel::StepStatus::cancelled);
   CHECK(world.rows() == (parks ? 1 : 0));  // what is parked is an operator's
 }
+
+TEST_CASE("[K8] [P1] issue: … which fails while its endpoint is asked, and that says no: nobody is asked again") {
+  Pushed world(kernel::Effect::idempotent);
+  world.fails = true;
+  world.transport.answers([&](const work::Envelope&) {
+    CHECK(std::holds_alternative<kernel::SignalSent>(world.rig.signal(world.run, "go")));
+    world.rig.drive();
+    return MemoryTransport::status(503);
+  });
+  world.go();
+  CHECK(world.transport.count() == 1);
+  CHECK(world.rows() == 0);
+  world.answer(200, "1");
+  for (int i = 0; i < 3; ++i) world.go();
+  CHECK(world.rig.run(world.run).status == kernel::RunStatus::failed);
+  CHECK(world.transport.count() == 1);
+}
