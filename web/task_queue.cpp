@@ -55,7 +55,8 @@ void TaskQueue::work(Threads::iterator self) NO_THREAD_SAFETY_ANALYSIS {
   name_thread("bide-http");
   std::unique_lock lock(mutex_);
   while (true) {
-    const bool found = work_to_do_.wait_for(lock, linger_, [this] { return closed_ || !tasks_.empty(); });
+    const bool found =
+        work_to_do_.wait_for(lock, linger_, [this]() REQUIRES(mutex_) { return closed_ || !tasks_.empty(); });
     --idle_;
     if (!tasks_.empty()) {
       auto task = std::move(tasks_.front());
@@ -91,7 +92,7 @@ void TaskQueue::close() NO_THREAD_SAFETY_ANALYSIS {
   work_to_do_.notify_all();
   std::unique_lock lock(mutex_);
   while (true) {
-    left_some_.wait(lock, [this] { return !left_.empty() || alive_.empty(); });
+    left_some_.wait(lock, [this]() REQUIRES(mutex_) { return !left_.empty() || alive_.empty(); });
     if (left_.empty()) return;
     Threads ended;
     ended.swap(left_);

@@ -39,7 +39,7 @@ class ClaimDoor {
   void shut() NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock lock(mutex_);
     shut_ = true;
-    left_.wait(lock, [this] { return inside_ == 0; });
+    left_.wait(lock, [this]() REQUIRES(mutex_) { return inside_ == 0; });
   }
   void open() {
     Lock lock(mutex_);

@@ -191,7 +191,7 @@ void Deliverer::work(std::stop_token stop) NO_THREAD_SAFETY_ANALYSIS {
       changed_.wait_for(lock, std::chrono::milliseconds(limits::kDiskProbeMs), [&] { return stop.stop_requested(); });
     }
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stop.stop_requested() || something_to_do(); });
+    changed_.wait(lock, [&]() REQUIRES(mutex_) { return stop.stop_requested() || something_to_do(); });
   }
 }
 
@@ -210,7 +210,8 @@ void Deliverer::stop() NO_THREAD_SAFETY_ANALYSIS {
   if (threads_.empty()) return;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::milliseconds(limits::kDeliveryCloseMs), [this] { return busy_ == 0; });
+    changed_.wait_for(lock, std::chrono::milliseconds(limits::kDeliveryCloseMs),
+                      [this]() REQUIRES(mutex_) { return busy_ == 0; });
   }
   transport_.close();
   for (auto& thread : threads_) thread.request_stop();

@@ -234,7 +234,7 @@ void Environments::start() {
     while (!stop.stop_requested()) {
       {
         std::unique_lock lock(mutex_);
-        work_there_.wait(lock, [&] { return !todo_.empty() || stop.stop_requested(); });
+        work_there_.wait(lock, [&]() REQUIRES(mutex_) { return !todo_.empty() || stop.stop_requested(); });
       }
       try {
         if (!stop.stop_requested()) (void)run_one();

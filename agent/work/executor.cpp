@@ -186,7 +186,7 @@ void Executor::work(std::stop_token stop) NO_THREAD_SAFETY_ANALYSIS {
     kernel::Claimed next;
     {
       std::unique_lock lock(mutex_);
-      work_there_.wait(lock, [&] { return !claimed_.empty() || stop.stop_requested(); });
+      work_there_.wait(lock, [&]() REQUIRES(mutex_) { return !claimed_.empty() || stop.stop_requested(); });
       if (claimed_.empty()) return;
       next = claimed_.front();
       claimed_.pop_front();
@@ -415,7 +415,7 @@ bool Executor::stop() NO_THREAD_SAFETY_ANALYSIS {
     // Not the table alone: of a run that was claimed again it has the later attempt, and the one that was abandoned
     // may hang in a worker still.
     drained_.wait_for(lock, std::chrono::milliseconds(options_.shutdown_grace),
-                      [this] { return driven_.empty() && busy_ == 0; });
+                      [this]() REQUIRES(mutex_) { return driven_.empty() && busy_ == 0; });
     held = busy_ > 0;
     open.clear();
     for (const auto& [run, driven] : driven_) {

@@ -30,7 +30,8 @@ class Feed {
   std::uint64_t wait(std::uint64_t seen, DurationMs longest) NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock lock(mutex_);
     ++waiting_;
-    changed_.wait_for(lock, std::chrono::milliseconds(longest), [&] { return commits_ != seen || closed_; });
+    changed_.wait_for(lock, std::chrono::milliseconds(longest),
+                      [&]() REQUIRES(mutex_) { return commits_ != seen || closed_; });
     --waiting_;
     return commits_;
   }

@@ -42,7 +42,7 @@ bool TaskPool::stop(DurationMs grace) NO_THREAD_SAFETY_ANALYSIS {
   close();
   {
     std::unique_lock lock(mutex_);
-    over_.wait_for(lock, std::chrono::milliseconds(grace), [this] { return executing_.empty(); });
+    over_.wait_for(lock, std::chrono::milliseconds(grace), [this]() REQUIRES(mutex_) { return executing_.empty(); });
     stopping_ = true;
     if (!executing_.empty()) return false;
   }
@@ -150,7 +150,8 @@ bool TaskPool::wait_for_room() NO_THREAD_SAFETY_ANALYSIS {
     return true;
   }
   std::unique_lock lock(mutex_);
-  over_.wait_for(lock, std::chrono::milliseconds(limits::kDiskProbeMs), [this] { return stopping_; });
+  over_.wait_for(lock, std::chrono::milliseconds(limits::kDiskProbeMs),
+                 [this]() REQUIRES(mutex_) { return stopping_; });
   return !stopping_;
 }
 
