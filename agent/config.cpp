@@ -92,6 +92,15 @@ std::string read_listen(Config& out, const Place&, const std::string& text) {
   return {};
 }
 
+std::string read_page_url(Config& out, const Place&, const std::string& text) {
+  if (text.empty()) return {};
+  const auto url = work::parse_url(text);
+  const bool whole = std::holds_alternative<work::Url>(url) && text.find_first_of("?#") == std::string::npos;
+  if (!whole) return "is where people reach the page, such as \"https://box.example/\"; empty: the address of listen";
+  out.page_url = text.ends_with('/') ? text : text + "/";
+  return {};
+}
+
 std::string read_durability(Config& out, const Place&, const std::string& text) {
   if (text != "full" && text != "relaxed") return "is \"full\" or \"relaxed\"";
   out.durability = text == "full" ? db::Durability::full : db::Durability::relaxed;
@@ -225,6 +234,7 @@ const Key kKeys[] = {
      [](const Config& c) { return c.workflows_dir; }},
     {"socket", false, read_socket, [](const Config& c) { return c.socket; }},
     {"listen", false, read_listen, [](const Config& c) { return c.listen.empty() ? std::string("none") : c.listen; }},
+    {"page_url", false, read_page_url, [](const Config& c) { return c.page_url; }},
     {"durability", false, read_durability,
      [](const Config& c) { return std::string(c.durability == db::Durability::full ? "full" : "relaxed"); }},
     {"workers", true, read_workers, [](const Config& c) { return std::to_string(c.workers); }},
@@ -264,7 +274,7 @@ std::string default_of(const std::string& key, const Surroundings& around, const
   if (key == "inline_sleep") return format_duration(limits::kInlineSleepMs);
   if (key == "remote_lease") return format_duration(limits::kRemoteLeaseMs);
   if (key == "log_level") return "info";
-  if (key == "allow_targets" || key == "mqtt_brokers") return "";
+  if (key == "page_url" || key == "allow_targets" || key == "mqtt_brokers") return "";
   if (key == "park_after") return format_duration(limits::kParkAfterMs);
   if (key == "keep_runs") return format_duration(limits::kKeepRunsMs);
   if (key == "keep_runs_most" || key == "max_db_bytes") return "0";

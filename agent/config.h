@@ -22,6 +22,7 @@ struct Config {
   std::string workflows_dir;  // absolute
   std::string socket;         // path of the Unix socket, absolute
   std::string listen;         // "127.0.0.1:7433", "[::1]:7433"; empty: no TCP
+  std::string page_url;       // where people reach the page, ends with /; empty: at what `listen` says
   db::Durability durability = db::Durability::full;
   int workers = 64;                                  // attempts at once, 1 to 1024
   DurationMs remote_lease = limits::kRemoteLeaseMs;  // K1: of a remote worker that is not heard of

@@ -371,7 +371,7 @@ void Service::Parts::open_door() {
   ports->relaxed = config.durability == db::Durability::relaxed;
   const std::string link_key = random.uid() + random.uid();
   store.write([&](db::Tx& tx) {
-    kernel::set_page_url(tx, ports->page_url);
+    kernel::set_page_url(tx, config.page_url.empty() ? ports->page_url : config.page_url);
     kernel::ensure_link_key(tx, link_key);
   });
   router.set_guard([this](web::Request& request) { return web::guard_secrets(secrets, request); });

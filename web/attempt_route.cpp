@@ -8,11 +8,7 @@
 
 namespace bide::web::attempt_route {
 
-Problem invalid(std::string pointer, std::string why) {
-  Problem bad = problem("invalid", pointer + " " + why);
-  bad.errors.push_back({std::move(pointer), std::move(why)});
-  return bad;
-}
+Problem invalid(std::string pointer, std::string why) { return misfit(std::move(pointer), std::move(why)); }
 
 namespace {
 

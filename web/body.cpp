@@ -53,6 +53,10 @@ Problem misfit(std::vector<PointerError> errors) {
 
 }  // namespace
 
+Problem misfit(std::string pointer, std::string why) {
+  return misfit(std::vector<PointerError>{PointerError{std::move(pointer), std::move(why)}});
+}
+
 std::optional<Problem> check_body(Request& request, std::initializer_list<Member> members) {
   if (request.body.empty()) request.body = "{}";
   if (const auto refused = json::check(request.body)) {
@@ -89,15 +93,20 @@ std::optional<Problem> check_size(std::string_view name, const std::optional<std
                                   std::to_string(limits::kDocumentBytes));
 }
 
+std::variant<int, Problem> read_limit(const Request& request) {
+  const std::string* limit = request.query_value("limit");
+  if (limit == nullptr) return limits::kPageDefault;
+  const auto number = parse_number(*limit);
+  if (!number || *number < 1 || *number > limits::kPageMax)
+    return problem("bad_request", "limit must be a number from 1 to " + std::to_string(limits::kPageMax));
+  return static_cast<int>(*number);
+}
+
 std::variant<Page, Problem> read_page(const Request& request) {
   Page page;
-  if (const std::string* limit = request.query_value("limit")) {
-    const auto number = parse_number(*limit);
-    if (!number || *number < 1 || *number > limits::kPageMax) {
-      return problem("bad_request", "limit must be a number from 1 to " + std::to_string(limits::kPageMax));
-    }
-    page.limit = static_cast<int>(*number);
-  }
+  const auto limit = read_limit(request);
+  if (const auto* bad = std::get_if<Problem>(&limit)) return *bad;
+  page.limit = std::get<int>(limit);
   if (const std::string* cursor = request.query_value("cursor")) {
     const auto number = *cursor == "0" ? std::optional<std::int64_t>(0) : parse_number(*cursor);
     if (!number) return problem("bad_request", "cursor must be what next said in the page before");

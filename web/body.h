@@ -33,6 +33,11 @@ struct Page {
   std::int64_t after = 0;  // the cursor; 0: from the beginning
   int limit = limits::kPageDefault;
 };
+// Problem `invalid`: what is wrong with one member, by its pointer.
+[[nodiscard]] Problem misfit(std::string pointer, std::string why);
+
+// ?limit= (1 to 200). Problem: bad_request.
+[[nodiscard]] std::variant<int, Problem> read_limit(const Request& request);
 // ?limit= (1 to 200) and ?cursor= (what `next` said). Problem: bad_request.
 [[nodiscard]] std::variant<Page, Problem> read_page(const Request& request);
 

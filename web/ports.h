@@ -47,4 +47,9 @@ struct Ports {
   std::function<void()> credentials_changed;
 };
 
+// Addresses inside that apps may be asked at [O6].
+[[nodiscard]] inline std::vector<std::string> allowed_targets(const Ports& ports) {
+  return ports.deliveries != nullptr ? ports.deliveries->allow() : std::vector<std::string>();
+}
+
 }  // namespace bide::web

@@ -19,12 +19,6 @@ using work::Answer;
 
 constexpr std::size_t kMostRuns = 10'000;  // named one by one in a body
 
-Problem misfit(const std::string& pointer, std::string why) {
-  Problem bad = problem("invalid", pointer + " " + why);
-  bad.errors.push_back({pointer, std::move(why)});
-  return bad;
-}
-
 // {"workflow"?,"status"?,"mission"?,"label"?: "name" or "name=value"}
 std::optional<Problem> read_filter(const std::string& text, kernel::ActionFilter& filter) {
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);

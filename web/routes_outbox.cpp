@@ -88,6 +88,31 @@ Response one(Ports& ports, Request& request) {
   return json_response(200, out.take());
 }
 
+// By destination: the cursor is the last one of the page.
+Response destinations(Ports& ports, Request& request) {
+  const std::string* after = request.query_value("cursor");
+  const auto wanted = read_limit(request);
+  if (const auto* bad = std::get_if<Problem>(&wanted)) return problem_response(*bad);
+  const int limit = std::get<int>(wanted);
+  const auto found = ports.commands.store().read(
+      [&](db::ReadTx& tx) { return kernel::list_destinations(tx, after == nullptr ? "" : *after, limit); });
+  json::Writer out;
+  out.begin_object().key("items").begin_array();
+  for (const kernel::Destination& one : found) {
+    out.begin_object().member("to", one.lane).member("state", one.state()).member("rows", one.rows);
+    out.member("retrying", one.retrying).member("parked", one.parked);
+    write_time(out, "oldest_at", one.oldest_at);
+    write_time(out, "failing_since", one.failing_since);
+    write_time(out, "next_try_at", one.next_try_at);
+    out.key("last_error");
+    one.last_error ? out.string(*one.last_error) : out.null();
+    out.end_object();
+  }
+  out.end_array().key("next");
+  static_cast<int>(found.size()) == limit ? out.string(found.back().lane) : out.null();
+  return json_response(200, out.end_object().take());
+}
+
 template <class Change>
 Response change(Ports& ports, Request& request, Change apply) {
   const auto id = path_id(request, "delivery_not_found");
@@ -116,11 +141,7 @@ Response act(Ports& ports, Request& request) {
     return problem_response(*bad);
   const std::string action = json::string_member(request.body, "action").value_or("");
   const std::string lane = kernel::lane_of(json::string_member(request.body, "to").value_or(""));
-  if (action != "retry" && action != "drop") {
-    Problem bad = problem("invalid", "/action must be retry or drop");
-    bad.errors.push_back({"/action", "must be retry or drop"});
-    return problem_response(bad);
-  }
+  if (action != "retry" && action != "drop") return problem_response(misfit("/action", "must be retry or drop"));
   const std::int64_t done = action == "retry" ? ports.deliveries->retry_lane(lane, who(request))
                                               : ports.deliveries->drop_lane(lane, who(request));
   return json_response(200, json::Writer().begin_object().member("done", done).end_object().take());
@@ -133,6 +154,7 @@ void add_outbox_routes(Router& router, Ports& ports) {
     return [&ports, handler](Request& request) { return handler(ports, request); };
   };
   router.get("/v1/outbox", kRead, with(list));
+  router.get("/v1/outbox/destinations", kRead, with(destinations));
   router.get("/v1/outbox/{id}", kRead, with(one));
   router.post("/v1/outbox/actions", kAdmin, with(act));
   router.post("/v1/outbox/{id}/retry", kAdmin, with(retry));

@@ -12,12 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Problem misfit(std::string pointer, std::string why) {
-  Problem bad = problem("invalid", pointer + " " + why);
-  bad.errors.push_back({std::move(pointer), std::move(why)});
-  return bad;
-}
-
 bool is_name(const std::string& text) { return !text.empty() && text.size() <= limits::kNameBytes; }
 
 // A list of names; nullopt: it is none.
@@ -63,8 +57,8 @@ Response register_workflow(Ports& ports, Request& request) {
     remote.accepts = std::move(*names);
   }
   remote.url = json::string_member(request.body, "url");
-  if (remote.url && !remote.url->starts_with("http://") && !remote.url->starts_with("https://"))
-    return problem_response(misfit("/url", "begins with http:// or https://"));
+  if (const auto wrong = remote.url ? work::app_url_error(*remote.url, allowed_targets(ports)) : std::nullopt)
+    return problem_response(misfit("/url", *wrong));
   const std::int64_t most = json::int_member(request.body, "max_running").value_or(0);
   if (most < 0 || most > limits::kStepsPerRun)
     return problem_response(misfit("/max_running", "is 0, no limit, or more"));

@@ -64,11 +64,7 @@ std::variant<work::StartRequest, Problem> read_start(Request& request) {
   }
   if (const auto run_at = json::string_member(body, "run_at")) {
     start.run_at = parse_time(*run_at);
-    if (!start.run_at) {
-      Problem bad = problem("invalid", "/run_at must be an RFC 3339 time");
-      bad.errors.push_back({"/run_at", "must be an RFC 3339 time"});
-      return bad;
-    }
+    if (!start.run_at) return misfit("/run_at", "must be an RFC 3339 time");
   }
   return start;
 }

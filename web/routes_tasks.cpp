@@ -14,12 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Problem misfit(std::string pointer, std::string why) {
-  Problem bad = problem("invalid", pointer + " " + why);
-  bad.errors.push_back({std::move(pointer), std::move(why)});
-  return bad;
-}
-
 // The credential stands in it: a worker speaks for its own tasks only.
 std::string worker_of(const Request& request) {
   const std::string name = json::string_member(request.body, "worker").value_or("");
@@ -112,8 +106,9 @@ Response set_function(Ports& ports, Request& request) {
   function.url = json::string_member(request.body, "url").value_or("");
   if (function.name.empty() || function.name.size() > limits::kNameBytes)
     return problem_response(misfit("/function", "has 1 to 128 bytes"));
-  if (!function.url.empty() && !function.url.starts_with("http://") && !function.url.starts_with("https://"))
-    return problem_response(misfit("/url", "begins with http:// or https://"));
+  if (const auto wrong =
+          function.url.empty() ? std::nullopt : work::app_url_error(function.url, allowed_targets(ports)))
+    return problem_response(misfit("/url", *wrong));
   ports.remote_tasks->set_function(function, request.principal.name);
   json::Writer out;
   out.begin_object().member("function", function.name).key("url");

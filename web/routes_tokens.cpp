@@ -48,12 +48,6 @@ Response list(Ports& ports, Request& request) {
   return json_response(200, out.end_object().take());
 }
 
-Problem misfit(const char* pointer, std::string why) {
-  Problem bad = problem("invalid", std::string(pointer) + " " + why);
-  bad.errors.push_back({pointer, std::move(why)});
-  return bad;
-}
-
 // A name stands in created_by and resolved_by: no other kind of principal may be taken for it.
 bool good_name(std::string_view name) {
   if (name.empty() || name.size() > 64) return false;

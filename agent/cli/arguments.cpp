@@ -116,12 +116,12 @@ void for_answer(CLI::App& app, Arguments& a) {
 }
 
 void for_outbox(CLI::App& app, Arguments& a) {
-  app.add_option("ACTION", a.action, "retry or drop; without it, a list")
+  app.add_option("ACTION", a.action, "retry, drop or destinations; without it, a list")
       ->type_name("")
-      ->check(CLI::IsMember({"retry", "drop"}));
+      ->check(CLI::IsMember({"retry", "drop", "destinations"}));
   app.add_option("ID", a.id, "number of the delivery")->check(check_number)->type_name("");
   app.add_flag("--parked", a.parked, "only those that somebody must look at");
-  app.add_option("--to", a.to, "only those of this destination; with retry or drop, all of them")->type_name("URL");
+  app.add_option("--to", a.to, "only those of this destination; retry: all that failed, drop: all")->type_name("URL");
 }
 
 void for_webhook(CLI::App& app, Arguments& a) {
@@ -258,7 +258,8 @@ const Verb kVerbs[] = {
      "result\n"
      "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  fail the step"},
     {"outbox", "what has not gone out yet; try again, or drop it", true, for_outbox,
-     "bide outbox\nbide outbox --parked\nbide outbox retry 5\nbide outbox retry --to https://example.org"},
+     "bide outbox\nbide outbox --parked\nbide outbox destinations\nbide outbox retry 5\nbide outbox retry --to "
+     "https://example.org"},
     {"webhook", "endpoints that hear of events", true, for_webhook,
      "bide webhook add https://example.org/hook --event needs_attention\n"
      "bide webhook add mqtts://broker.example/fleet/box-17   a topic of an MQTT broker\n"

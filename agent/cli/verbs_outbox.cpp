@@ -48,6 +48,27 @@ int list_outbox(Session& session) {
   return kDone;
 }
 
+int list_destinations(Session& session) {
+  const std::string body = all_pages(session.client, "/v1/outbox/destinations");
+  if (session.arguments.json) {
+    print_json(session.console, body);
+    return kDone;
+  }
+  Table table({"TO", "STATE", "ROWS", "RETRYING", "PARKED", "FAILING SINCE", "NEXT", "ERROR"});
+  table.paint_column(1);
+  const Json list = Json::parse(body);
+  for (const Json& row : list["items"]) {
+    table.add({shortened(text_of(row, "to"), 40), text_of(row, "state"), number_of(row, "rows"),
+               number_of(row, "retrying"), number_of(row, "parked"), short_time(text_of(row, "failing_since")),
+               short_time(text_of(row, "next_try_at")), shortened(text_of(row, "last_error"), 60)});
+  }
+  if (table.empty())
+    session.console.err << "everything has gone out\n";
+  else
+    table.print(session.console);
+  return kDone;
+}
+
 int change_lane(Session& session) {
   const Arguments& a = session.arguments;
   const std::string body =
@@ -159,6 +180,7 @@ int change_webhook(Session& session) {
 int verb_outbox(Session& session) {
   const Arguments& a = session.arguments;
   if (a.action.empty()) return list_outbox(session);
+  if (a.action == "destinations") return list_destinations(session);
   if (a.id == 0 && a.to.empty())
     throw ConfigFault("outbox " + a.action + " takes the number of a delivery, or --to URL");
   if (a.id == 0) return change_lane(session);

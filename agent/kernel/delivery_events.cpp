@@ -26,6 +26,12 @@ void delivery_event(db::Tx& tx, TimeMs now, std::string_view kind, const OutboxR
   append_event(tx, now, kind, row.run, StepId(), w.end_object().text());
 }
 
+void parked_with_endpoint(db::Tx& tx, TimeMs now, const OutboxRow& row, std::string_view why) {
+  json::Writer w = begin(row);
+  w.member("tries", row.tries).member("error", why).member("endpoint", "off");
+  append_event(tx, now, "delivery.parked", row.run, StepId(), w.end_object().text());
+}
+
 void operator_event(db::Tx& tx, TimeMs now, std::string_view kind, const OutboxRow& row, std::string_view by) {
   json::Writer w = begin(row);
   append_event(tx, now, kind, row.run, StepId(), w.member("by", by).end_object().text());

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "agent/base/json.h"
+#include "agent/kernel/task_push.h"
 #include "agent/kernel/waits.h"
 
 namespace bide::kernel {
 namespace {
 
 struct OpenStep {
+  StepId id;
   StepKind kind = StepKind::step;
   std::string name;
   StepStatus status = StepStatus::started;
@@ -17,6 +19,18 @@ struct OpenStep {
   std::optional<TimeMs> not_before;
   std::optional<std::string> error;
   TimeMs updated_at = 0;
+};
+
+// A request to an app that has not been taken: the wake of the run, or the question for a task.
+struct Request {
+  DeliveryId id;
+  OutboxKind kind = OutboxKind::wake;
+  std::string to;
+  StepId task;
+  std::int64_t tries = 0;
+  TimeMs next_try_at = 0;
+  bool parked = false;
+  std::string error;
 };
 
 // What the sentences need, read in one snapshot.
@@ -28,6 +42,7 @@ struct Known {
   std::optional<std::string> environment;  // that its manifest names
   std::optional<TimeMs> redrive_at;
   std::vector<OpenStep> open_steps;  // pending, started or in doubt
+  std::vector<Request> requests;     // that have not gone out, by id
 };
 
 std::string number(RunId run) { return std::to_string(run.value); }
@@ -69,14 +84,27 @@ std::vector<HeldBy> live_processes_of(db::ReadTx& tx, RunId run) {
 std::vector<OpenStep> open_steps_of(db::ReadTx& tx, RunId run) {
   std::vector<OpenStep> open;
   db::Query q(tx,
-              "SELECT kind, name, status, failures, retries, not_before, error, updated_at FROM steps "
+              "SELECT id, kind, name, status, failures, retries, not_before, error, updated_at FROM steps "
               "WHERE run_id = ? AND status IN ('pending', 'started', 'needs_reconcile') ORDER BY seq");
   q.bind(run);
   while (q.next()) {
-    open.push_back({step_kind_from(q.text(0)).value(), q.text(1), step_status_from(q.text(2)).value(), q.integer(3),
-                    q.integer(4), q.maybe_integer(5), q.maybe_text(6), q.integer(7)});
+    open.push_back({StepId(q.integer(0)), step_kind_from(q.text(1)).value(), q.text(2),
+                    step_status_from(q.text(3)).value(), q.integer(4), q.integer(5), q.maybe_integer(6),
+                    q.maybe_text(7), q.integer(8)});
   }
   return open;
+}
+
+std::vector<Request> requests_of(db::ReadTx& tx, RunId run) {
+  std::vector<Request> requests;
+  db::Query q(tx, "SELECT id FROM outbox WHERE run_id = ? AND kind IN ('wake', 'task') ORDER BY id");
+  q.bind(run);
+  while (q.next()) {
+    const OutboxRow row = read_delivery(tx, DeliveryId(q.integer(0))).value();
+    requests.push_back({row.id, row.kind, row.lane, task_of(row), row.tries, row.next_try_at, row.parked_at.has_value(),
+                        row.last_error.value_or("")});
+  }
+  return requests;
 }
 
 std::optional<TimeMs> earliest(const Known& known, const std::vector<WaitingOn>& waits) {
@@ -112,6 +140,22 @@ void say(Explanation& e, std::string_view reason, std::string text, std::string 
   e.reason = reason;
   e.text = std::move(text);
   e.command = std::move(command);
+}
+
+// Whom the app is asked at, and what came of it so far.
+void explain_request(Explanation& e, const Request& request, const std::string& waits, std::string_view reason) {
+  const std::string id = std::to_string(request.id.value);
+  if (request.parked) {
+    return say(e, "delivery_parked",
+               waits + " The request to " + request.to + " was given up after " + std::to_string(request.tries) +
+                   (request.tries == 1 ? " try" : " tries") + ": " + request.error + ".",
+               "bide outbox retry " + id);
+  }
+  const std::string next = request.tries == 0 ? "."
+                                              : ", tried " + std::to_string(request.tries) +
+                                                    (request.tries == 1 ? " time" : " times") + ", again at " +
+                                                    format_time(request.next_try_at) + ": " + request.error + ".";
+  say(e, reason, waits + " The request to " + request.to + " has not been taken yet" + next, "bide outbox");
 }
 
 void explain_ended(Explanation& e, const Known& known) {
@@ -247,6 +291,10 @@ void explain_queued(Explanation& e, const Known& known, const ExplainFacts& fact
                "bide drain --off");
   }
   if (known.remote) {
+    const auto wake = std::find_if(known.requests.rbegin(), known.requests.rend(),
+                                   [](const Request& r) { return r.kind == OutboxKind::wake; });
+    if (wake != known.requests.rend())
+      return explain_request(e, *wake, "It is due, and its app is to come for it.", "waits_for_app");
     return say(e, "waits_for_app",
                "It is due, and no worker of the app that drives " + quoted(known.run.workflow_name) +
                    " has come for it yet (or as many of its runs are running as may).",
@@ -315,6 +363,10 @@ void explain_task(Explanation& e, const Known& known, const OpenStep& task) {
                    does + quoted(task.name) + ".",
                "bide cancel " + number(e.run));
   }
+  const auto asked = std::find_if(known.requests.begin(), known.requests.end(),
+                                  [&](const Request& r) { return r.kind == OutboxKind::task && r.task == task.id; });
+  if (asked != known.requests.end())
+    return explain_request(e, *asked, "It waits for " + quoted(task.name) + ".", "waits_for_task");
   say(e, "waits_for_task", "It waits for a worker that " + does + quoted(task.name) + ".",
       "bide journal " + number(e.run));
 }
@@ -332,6 +384,9 @@ Known read_known(db::ReadTx& tx, RunRow row) {
   known.environment = json::string_member(q.text(2), "environment");
   known.remote = q.integer(3) != 0;
   known.lease_until = q.maybe_integer(4);
+  const bool asks = known.remote || std::any_of(known.open_steps.begin(), known.open_steps.end(),
+                                                [](const OpenStep& s) { return s.kind == StepKind::task; });
+  if (asks) known.requests = requests_of(tx, row.id);
   known.run = std::move(row);
   return known;
 }

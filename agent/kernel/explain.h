@@ -41,10 +41,12 @@ struct WaitingOn {
 // reason, by state:
 //   ended       completed | failed | cancelled
 //   waits       needs_answer | in_doubt | waits_for_signal | waits_for_child | sleeping (of its waits the one that a
-//               person can do most about) | waits_for_task | stalled (nothing would wake it: it is re-driven [W5])
+//               person can do most about) | waits_for_task | delivery_parked (its app could not be asked, and
+//               nobody tries any more) | stalled (nothing would wake it: it is re-driven [W5])
 //   for later   retry_later | scheduled, or what its wait says
-//   queued      paused | draining | compensating | clock_held | waits_for_app | at_capacity | workers_busy | due, or
-//               what stands on the run: version_missing | workflow_missing | previous_attempt_alive | agent_fault | …
+//   queued      paused | draining | compensating | clock_held | waits_for_app | delivery_parked | at_capacity |
+//               workers_busy | due, or what stands on the run: version_missing | workflow_missing |
+//               previous_attempt_alive | agent_fault | …
 //   running     executing | cancelling | ending | held | replaying | driven_by_app | not_driven
 struct Explanation {
   RunId run;

@@ -18,8 +18,11 @@ std::string meta(db::ReadTx& tx, std::string_view key) {
 
 // What somebody must act on; empty: nothing.
 std::string attention_of(const EventRow& event) {
-  if (event.kind == "delivery.parked")
-    return json::bool_member(event.payload, "notice").value_or(false) ? "" : "parked";
+  if (event.kind == "delivery.parked") {
+    const bool told = json::bool_member(event.payload, "notice").value_or(false) ||
+                      json::string_member(event.payload, "endpoint") == "off";
+    return told ? "" : "parked";
+  }
   if (event.kind == "webhook.disabled") return "webhook_disabled";
   if (event.kind == "step.needs_reconcile") return "in_doubt";
   if (event.kind == "wait.overdue") return "long_wait";

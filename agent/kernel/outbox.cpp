@@ -263,9 +263,10 @@ DeliveryOutcome drop_delivery(db::Tx& tx, DeliveryId id, std::string_view by, Ti
 int retry_lane(db::Tx& tx, std::string_view lane, int limit, std::string_view by, TimeMs now) {
   std::vector<OutboxRow> rows;
   {
-    db::Query q(tx, "SELECT " BIDE_OUTBOX_COLUMNS
-                    "WHERE parked_at IS NOT NULL AND lane = ?1 AND (webhook_id IS NULL OR EXISTS (SELECT 1 FROM "
-                    "webhooks w WHERE w.id = webhook_id AND w.disabled_at IS NULL)) ORDER BY id LIMIT ?2");
+    db::Query q(
+        tx, "SELECT " BIDE_OUTBOX_COLUMNS
+            "WHERE (parked_at IS NOT NULL OR tries > 0) AND lane = ?1 AND (webhook_id IS NULL OR EXISTS (SELECT 1 FROM "
+            "webhooks w WHERE w.id = webhook_id AND w.disabled_at IS NULL)) ORDER BY id LIMIT ?2");
     q.bind(lane, limit);
     rows = read_all(q);
   }
@@ -313,10 +314,38 @@ std::vector<OutboxRow> list_deliveries(db::ReadTx& tx, const DeliveryFilter& fil
   return read_all(q);
 }
 
+std::string_view Destination::state() const {
+  if (rows == parked) return "parked";
+  return failing_since ? "failing" : "ok";
+}
+
+std::vector<Destination> list_destinations(db::ReadTx& tx, std::string_view after, int limit) {
+  std::vector<Destination> all;
+  // The error of the row that failed last: a number of fixed width in front makes the greatest text the latest.
+  db::Query q(tx,
+              "SELECT lane, count(*), sum(parked_at IS NULL AND tries > 0), sum(parked_at IS NOT NULL), "
+              "min(created_at), min(first_failed_at), min(CASE WHEN parked_at IS NULL THEN next_try_at END), "
+              "substr(max(printf('%020d', coalesce(parked_at, next_try_at)) || last_error), 21) "
+              "FROM outbox WHERE lane > ?1 GROUP BY lane ORDER BY lane LIMIT ?2");
+  q.bind(after, limit);
+  while (q.next()) {
+    all.push_back({q.text(0), q.integer(1), q.integer(2), q.integer(3), q.integer(4), q.maybe_integer(5),
+                   q.maybe_integer(6), q.maybe_text(7)});
+  }
+  return all;
+}
+
 int park_endpoint(db::Tx& tx, WebhookId webhook, std::string_view why, TimeMs now) {
-  return db::Query(tx, "UPDATE outbox SET parked_at = ?2, last_error = ?3 WHERE webhook_id = ?1 AND parked_at IS NULL")
+  std::vector<OutboxRow> rows;
+  {
+    db::Query q(tx, "SELECT " BIDE_OUTBOX_COLUMNS "WHERE webhook_id = ? AND parked_at IS NULL ORDER BY id");
+    rows = read_all(q.bind(webhook));
+  }
+  db::Query(tx, "UPDATE outbox SET parked_at = ?2, last_error = ?3 WHERE webhook_id = ?1 AND parked_at IS NULL")
       .bind(webhook, now, why)
       .run();
+  for (const OutboxRow& row : rows) parked_with_endpoint(tx, now, row, why);
+  return static_cast<int>(rows.size());
 }
 
 }  // namespace bide::kernel

@@ -112,7 +112,8 @@ using DeliveryOutcome = std::variant<DeliveryChanged, Problem>;
 // A parked row starts afresh under the same key; one in backoff is due at once.
 [[nodiscard]] DeliveryOutcome retry_delivery(db::Tx& tx, DeliveryId id, std::string_view by, TimeMs now);
 [[nodiscard]] DeliveryOutcome drop_delivery(db::Tx& tx, DeliveryId id, std::string_view by, TimeMs now);
-// All parked rows of a lane; returns how many, at most `limit` in a transaction.
+// All rows of a lane that are parked or in backoff, but for those of endpoints that are off; returns how many, at most
+// `limit` in a transaction.
 int retry_lane(db::Tx& tx, std::string_view lane, int limit, std::string_view by, TimeMs now);
 // All rows of a lane.
 int drop_lane(db::Tx& tx, std::string_view lane, int limit, std::string_view by, TimeMs now);
@@ -129,6 +130,22 @@ struct DeliveryFilter {
 };
 [[nodiscard]] std::vector<OutboxRow> list_deliveries(db::ReadTx& tx, const DeliveryFilter& filter);
 
+// What is known of a destination from what waits for it: one that takes everything has no rows, and is not listed.
+struct Destination {
+  std::string lane;
+  std::int64_t rows = 0;
+  std::int64_t retrying = 0;
+  std::int64_t parked = 0;
+  TimeMs oldest_at = 0;                   // when the oldest of its rows was written
+  std::optional<TimeMs> failing_since;    // the first failure of a row that still waits
+  std::optional<TimeMs> next_try_at;      // absent: all are parked
+  std::optional<std::string> last_error;  // of the row that failed last
+  // "ok": nothing failed; "failing": rows are retried; "parked": nothing will be tried by itself.
+  [[nodiscard]] std::string_view state() const;
+};
+// By lane, those after `after`.
+[[nodiscard]] std::vector<Destination> list_destinations(db::ReadTx& tx, std::string_view after, int limit);
+
 // Parks every row of an endpoint that is not parked (it was switched off); returns how many.
 int park_endpoint(db::Tx& tx, WebhookId webhook, std::string_view why, TimeMs now);
 
@@ -139,7 +156,8 @@ bool write_wake(db::Tx& tx, RunId run, TimeMs now);
 [[nodiscard]] std::vector<RunId> due_wakes(db::ReadTx& tx, int limit, TimeMs now);
 // Queued runs of remote workflows, due for 60 000, without a wake row that is not parked, and whose backoff is over.
 [[nodiscard]] std::vector<RunId> lost_wakes(db::ReadTx& tx, int limit, TimeMs now);
-// A new wake row for one of these, with W5's backoff written before it. False: it needs none any more.
+// A new wake row for one of these, with W5's backoff written before it; of parked ones the newest stays. False: it
+// needs none any more.
 bool wake_again(db::Tx& tx, RunId run, TimeMs now);
 
 }  // namespace bide::kernel

@@ -101,6 +101,11 @@ std::string_view step_key_of(const OutboxRow& row) {
   return std::string_view(row.idem_key).substr(0, row.idem_key.find('.'));
 }
 
+StepId task_of(const OutboxRow& row) {
+  const auto asked = row.kind == OutboxKind::task ? asked_by(row) : std::nullopt;
+  return asked ? asked->task : StepId();
+}
+
 void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_view body, std::string_view refused,
                    TimeMs now, Ripples* ripples) {
   const auto asked = asked_by(row);

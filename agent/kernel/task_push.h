@@ -32,6 +32,8 @@ int push_tasks(db::Tx& tx, int limit, TimeMs now);
 inline constexpr std::string_view kPushedOwner = "push:";
 // The Idempotency-Key that a row of kind task is sent under: that of the step, the same over all its executions [J6].
 [[nodiscard]] std::string_view step_key_of(const OutboxRow& row);
+// The task that a row of kind task asks for; invalid for other rows.
+[[nodiscard]] StepId task_of(const OutboxRow& row);
 // What an endpoint answered with 2xx: recorded, or (202, no body) a lease from now on. `refused`: JSON, the final
 // failure that the answer is instead, because it cannot be kept [E9, D4, D5]; empty: it can.
 void answer_pushed(db::Tx& tx, const OutboxRow& row, int status, std::string_view body, std::string_view refused,

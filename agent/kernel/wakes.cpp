@@ -85,6 +85,17 @@ bool wake_again(db::Tx& tx, RunId run, TimeMs now) {
     if (q.next()) return false;
   }
   if (!queued_remote(tx, run)) return false;
+  // Of those that were given up the newest stays, to be looked at: an app that is away for a year leaves one, not one
+  // every ten minutes.
+  std::vector<DeliveryId> parked;
+  {
+    db::Query q(tx,
+                "SELECT id FROM outbox WHERE run_id = ? AND kind = 'wake' AND parked_at IS NOT NULL ORDER BY id DESC "
+                "LIMIT -1 OFFSET 1");
+    q.bind(run);
+    while (q.next()) parked.push_back(DeliveryId(q.integer(0)));
+  }
+  for (const DeliveryId id : parked) (void)drop_delivery(tx, id, "bide", now);
   db::Query(tx,
             "UPDATE runs SET redrive_delay = min(coalesce(redrive_delay * 2, ?3), ?4), "
             "redrive_at = ?2 + min(coalesce(redrive_delay * 2, ?3), ?4) WHERE id = ?1")

@@ -69,7 +69,7 @@ void disable_webhook(db::Tx& tx, WebhookId id, std::string_view why, TimeMs now)
 [[nodiscard]] std::vector<PointerError> filter_errors(std::string_view filter);
 
 // Facts that stand in a notice: kept in the file, so that the kernel needs no argument for them.
-void set_page_url(db::Tx& tx, std::string_view url);          // "http://127.0.0.1:7433/" or empty
+void set_page_url(db::Tx& tx, std::string_view url);          // "http://127.0.0.1:7433/"; empty: no links
 void ensure_agent_id(db::Tx& tx, std::string_view fresh_id);  // of the box: keys of two boxes differ
 [[nodiscard]] std::string agent_id(db::ReadTx& tx);           // empty before the first start
 

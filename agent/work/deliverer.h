@@ -65,6 +65,7 @@ class Deliverer {
   // What stop() begins with: no further row is begun.
   void begin_closing();
 
+  [[nodiscard]] const std::vector<std::string>& allow() const { return options_.allow; }
   [[nodiscard]] std::int64_t parked() const { return parked_.load(); }
   void count_parked();  // after an operator's change
   [[nodiscard]] std::size_t in_flight() const;

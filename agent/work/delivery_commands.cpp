@@ -123,6 +123,16 @@ std::variant<Url, std::string> destination_of(const std::string& url) {
 
 }  // namespace
 
+std::optional<std::string> app_url_error(const std::string& url, const std::vector<std::string>& allow) {
+  const auto parsed = parse_url(url);
+  if (const auto* wrong = std::get_if<std::string>(&parsed)) return *wrong;
+  const auto& good = std::get<Url>(parsed);
+  if (!good.is_address) return std::nullopt;
+  auto why = refuse(parse_address(good.host, good.port).value(), allow, std::nullopt);
+  if (why) *why += ": allow_targets in bide.toml names the addresses that apps may be asked at";
+  return why;
+}
+
 std::vector<PointerError> webhook_errors(const std::optional<std::string>& url,
                                          const std::optional<std::string>& secret,
                                          const std::vector<std::string>& allow) {

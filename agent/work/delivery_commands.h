@@ -50,6 +50,8 @@ class DeliveryCommands {
   std::variant<int, Problem> remove(WebhookId id, const kernel::Principal& by);  // rows that were dropped with it
   std::variant<DeliveryId, Problem> test(WebhookId id, const kernel::Principal& by);
 
+  // Addresses inside that apps and messages may be sent to [O6].
+  [[nodiscard]] const std::vector<std::string>& allow() const { return deliverer_.allow(); }
   [[nodiscard]] db::Store& store() { return store_; }
   [[nodiscard]] std::int64_t parked() const { return deliverer_.parked(); }
 
@@ -69,5 +71,9 @@ class DeliveryCommands {
 [[nodiscard]] std::vector<PointerError> webhook_errors(const std::optional<std::string>& url,
                                                        const std::optional<std::string>& secret,
                                                        const std::vector<std::string>& allow);
+
+// What is wrong with the URL at which an app wants to be asked (wakes, tasks); nullopt: nothing that is known before a
+// try. An address that is not allowed is told at once [O6].
+[[nodiscard]] std::optional<std::string> app_url_error(const std::string& url, const std::vector<std::string>& allow);
 
 }  // namespace bide::work

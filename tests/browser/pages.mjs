@@ -123,6 +123,9 @@ async function deliveries({ agent, signedIn }) {
   const id = value.items[0].id;
   const page = await signedIn('#/deliveries', { viewport: kDesk });
   await page.locator('h1', { hasText: /parked/ }).waitFor();
+  const destination = page.locator(`[data-destination="${value.items[0].to}"]`);
+  await destination.getByText('Given up').waitFor();
+  await destination.getByText('HTTP status 503').waitFor();
   await picture(page, 'deliveries-parked-1280', false);
   await page.getByRole('button', { name: `Drop… delivery ${id}` }).click();
   await page.keyboard.press('Enter');  // the safe button has the focus

@@ -128,6 +128,20 @@ TEST_CASE("config: addresses to listen on") {
   }
 }
 
+TEST_CASE("config: where people reach the page is a whole URL") {
+  const auto url = [](const std::string& text) {
+    return parse_config(around(false), "/etc/x.toml", "page_url = \"" + text + "\"", {}).config.page_url;
+  };
+  CHECK(url("").empty());
+  CHECK(url("https://box.example") == "https://box.example/");
+  CHECK(url("http://127.0.0.1:8080/bide/") == "http://127.0.0.1:8080/bide/");
+  for (const char* bad : {"box.example", "ftp://box.example/", "https://", "https://a b/", "https://box.example/?a=1",
+                          "https://box.example/#wait", "https://me@box.example/"}) {
+    INFO(bad);
+    CHECK(fault_of("page_url = \"" + std::string(bad) + "\"").find("/etc/x.toml:1: page_url is where people") == 0);
+  }
+}
+
 TEST_CASE("config: what --print-config shows reads back as the same configuration") {
   const LoadedConfig loaded =
       parse_config(around(false), "/etc/x.toml", "workers = 3\nlisten = \"\"\n", {{"data_dir", "/a \"b\""}});

@@ -3,6 +3,8 @@
 #include "agent/base/json.h"
 #include "agent/base/limits.h"
 #include "agent/kernel/explain.h"
+#include "agent/kernel/outbox.h"
+#include "agent/kernel/task_push.h"
 #include "tests/kernel/kernel_fixture.h"
 
 using namespace bide;
@@ -127,6 +129,64 @@ TEST_CASE("explain of a queued run says why nobody claims it") {
   CHECK(alive.held_by[0].pid == 812);
   set(f, [&](db::Tx& tx) { db::Query(tx, "UPDATE runs SET paused_at = 1 WHERE id = ?").bind(run).run(); });
   CHECK(explained(f, run).command == "bide resume " + std::to_string(run.value));
+}
+
+TEST_CASE("explain names the request to an app that was not taken, and the command when it was given up") {
+  KernelFixture f;
+  const VersionId far = f.store->write([](db::Tx& tx) {
+    return ensure_version(tx, ensure_workflow(tx, "far"), "1", WorkflowKind::remote,
+                          R"({"url":"https://app.example/w"})", tx.now());
+  });
+  const RunId run = f.make_run(RunStatus::queued, far);
+  CHECK(explained(f, run).reason == "waits_for_app");
+  CHECK(explained(f, run).text.find("no worker") != std::string::npos);
+  set(f, [&](db::Tx& tx) { CHECK(write_wake(tx, run, tx.now())); });
+  auto e = explained(f, run);
+  CHECK(e.reason == "waits_for_app");
+  CHECK(e.text.find("The request to https://app.example has not been taken yet.") != std::string::npos);
+  CHECK(e.command == "bide outbox");
+  const auto wake = [&] { return f.store->read([](db::ReadTx& tx) { return list_deliveries(tx, {}).back().id; }); };
+  const auto fail = [&](DeliveryId id, bool never) {
+    set(f, [&](db::Tx& tx) {
+      (void)record_failed(tx, {id, 503, 5, "the receiver answered 503"}, {0, 1'000'000, 0, 0, never}, tx.now());
+    });
+  };
+  fail(wake(), false);
+  e = explained(f, run);
+  CHECK(e.reason == "waits_for_app");
+  CHECK(e.text.find("tried 1 time, again at " + format_time(f.store->now() + 5'000)) != std::string::npos);
+  CHECK(e.text.find("the receiver answered 503") != std::string::npos);
+  fail(wake(), true);
+  e = explained(f, run);
+  CHECK(e.reason == "delivery_parked");
+  CHECK(e.text.find("given up after 2 tries: the receiver answered 503") != std::string::npos);
+  CHECK(e.command == "bide outbox retry " + std::to_string(wake().value));
+}
+
+TEST_CASE("explain of a pushed task says whether its app was asked") {
+  KernelFixture f;
+  const RunId run = f.make_run(RunStatus::waiting);
+  const StepId task = f.make_step(run, StepStatus::pending, StepKind::task);
+  CHECK(explained(f, run).text.find("a worker that is to do \"pay\"") != std::string::npos);
+  set(f, [&](db::Tx& tx) {
+    (void)set_task_function(tx, {"pay", "https://app.example/pay"}, "ada", tx.now());
+    CHECK(push_tasks(tx, 10, tx.now()) == 1);
+  });
+  auto e = explained(f, run);
+  CHECK(e.reason == "waits_for_task");
+  CHECK(e.text.find("has begun") == std::string::npos);  // nobody was asked yet
+  CHECK(e.text.find("The request to https://app.example has not been taken yet") != std::string::npos);
+  const DeliveryId row = f.store->read([](db::ReadTx& tx) { return list_deliveries(tx, {}).at(0).id; });
+  set(f, [&](db::Tx& tx) {
+    (void)record_failed(tx, {row, 0, 5, "the address is not allowed"}, {0, 0, 0, 0, true}, tx.now());
+  });
+  e = explained(f, run);
+  CHECK(e.reason == "delivery_parked");
+  CHECK(e.text.find("given up after 1 try: the address is not allowed") != std::string::npos);
+  CHECK(e.command == "bide outbox retry " + std::to_string(row.value));
+  set(f, [&](db::Tx& tx) { db::Query(tx, "DELETE FROM outbox WHERE id = ?").bind(row).run(); });
+  CHECK(explained(f, run).text.find("a worker that has begun \"pay\"") != std::string::npos);
+  CHECK(f.store->read([&](db::ReadTx& tx) { return read_step(tx, task)->status; }) == StepStatus::started);
 }
 
 TEST_CASE("explain of a running run says what it does, how it ends, or who holds it") {

@@ -27,8 +27,11 @@ AgentFront::AgentFront(web::ServerOptions options, web::StreamBounds bounds) : a
   rig.after_commit = [this] {
     if (web::Streams* streams = hearing_.load()) streams->notify();
   };
+  rig.deliveries.emplace();
+  rig.deliveries->allow = {"127.0.0.1"};
   rig.restart();
   restart();
+  deliveries_.emplace(*rig.store, random_, *rig.deliverer, [] {});
   remote_tasks_.emplace(*rig.store, random_, *rig.executor, *rig.feed);
   if (rig.tasks) rig.tasks->set_alive_elsewhere([this](StepId task) { return remote_tasks_->alive(task); });
   rig.executor->set_elsewhere({[this](RunId run) { remotes->ring(run); }, [this](RunId run) { remotes->told(run); },
@@ -50,7 +53,7 @@ AgentFront::AgentFront(web::ServerOptions options, web::StreamBounds bounds) : a
                  "http://" + tcp.name() + "/",
                  [this](RunId run) { return folder_.str(std::to_string(run.value) + ".log"); },
                  {},
-                 nullptr,
+                 &*deliveries_,
                  nullptr,
                  nullptr,
                  remotes.get(),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/work/delivery_commands.h"
 #include "agent/work/remote_tasks.h"
 #include "agent/work/remotes.h"
 #include "tests/support/http_client.h"
@@ -64,6 +65,7 @@ class AgentFront {
   SystemRandom random_;
   web::Sessions sessions_{clock_, random_};
   std::optional<work::RemoteTasks> remote_tasks_;
+  std::optional<work::DeliveryCommands> deliveries_;  // what goes out does so when a test calls rig.deliver()
   std::atomic<web::Streams*> hearing_{nullptr};
   std::unique_ptr<web::Streams> streams_;
   std::unique_ptr<web::Ports> ports_;

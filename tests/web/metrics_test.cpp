@@ -189,6 +189,7 @@ TEST_CASE("metrics: each family moves after its cause, and there is none without
       for (int i = 0; i < 3; ++i) front.rig.store->submit([](db::Tx&) {}, [](const std::optional<std::string>&) {});
     });
     go.count_down();
+    front.rig.store->flush_riders();  // the latches are looked at until that job is over
   }
   std::vector<SseClient> readers;
   moves.after("bide_streams", "", [&] { readers.emplace_back(front.client(), "/v1/events"); });

@@ -202,6 +202,9 @@ TEST_CASE(
   }
   CHECK(to_gone <= 5);
   CHECK(std::count(told.begin(), told.end(), "webhook.disabled") == 1);
+  CHECK(std::count(told.begin(), told.end(), "delivery.parked") <= to_gone);  // for those that were tried, if at all
+  // "Did it go out?" has an answer for each, also for those that were not tried.
+  CHECK(rig.number("SELECT count(DISTINCT payload ->> 'delivery') FROM events WHERE kind = 'delivery.parked'") == 5);
   // Retried while it is off: refused. On again: all go out under their keys.
   const DeliveryId first(rig.number("SELECT min(id) FROM outbox"));
   const auto refused = rig.store->write([&](db::Tx& tx) { return kernel::retry_delivery(tx, first, "ada", tx.now()); });

@@ -13,6 +13,7 @@ namespace {
 
 struct Notices {
   Rig rig;
+  flow::NativeWorkflow moved;  // waits for a signal
 
   Notices() {
     rig.deliveries.emplace();
@@ -23,6 +24,11 @@ struct Notices {
       c.sleep(30LL * 24 * 3'600'000);
       return std::string("null");
     });
+    rig.add("guilty", [](flow::Context&) -> std::string { throw Died{}; });
+    moved.name = "moved";
+    moved.version = "1";
+    moved.run = [](flow::Context& c) { return c.signal("go"); };
+    rig.add(moved);
     rig.restart();
     rig.store->write([](db::Tx& tx) {
       kernel::set_page_url(tx, "http://127.0.0.1:7433/");
@@ -118,6 +124,57 @@ TEST_CASE("webhooks: a person is reminded once, an hour before the deadline or a
   pass_after(24 * 3'600'000);
   CHECK(reminded(ask, "wait.expiring") + reminded(hurry, "wait.expiring") + reminded(patient, "wait.overdue") == 3);
   CHECK(reminded(nap, "wait.overdue") == 0);
+}
+
+TEST_CASE("webhooks: needs_attention tells of crash loops, of missing versions, and of waits that grow old") {
+  Notices world;
+  Rig& rig = world.rig;
+  (void)world.hook("\"needs_attention\"", "standard");
+  const auto told = [&](RunId run) {
+    std::vector<std::string> reasons;
+    for (const auto& one : world.sent()) {
+      INFO(one.body);
+      // A missing version is told once, with the number of its runs.
+      const bool of_workflow = json::string_member(one.body, "type") == "workflow.missing";
+      CHECK(json::at_pointer(one.body, of_workflow ? "/data/payload/runs" : "/data/run") ==
+            (of_workflow ? "1" : std::to_string(run.value)));
+      reasons.push_back(json::as_string(json::at_pointer(one.body, "/data/needs_attention").value_or("null")).value());
+    }
+    return reasons;
+  };
+  using Reasons = std::vector<std::string>;
+  const RunId guilty = rig.start("guilty");
+  int deaths = 0;
+  while (!kernel::terminal(rig.run(guilty).status)) {
+    REQUIRE(deaths < 20);
+    try {
+      rig.drive();
+      break;
+    } catch (const Died&) {
+      ++deaths;
+      rig.restart();
+      (void)rig.sweep->pass();
+    }
+  }
+  CHECK(told(guilty) == Reasons{"crash_loop"});
+
+  const RunId moved = rig.start("moved");
+  rig.drive();
+  CHECK(told(moved).empty());
+  world.moved.version = "2";
+  rig.replace(world.moved);
+  rig.restart();
+  (void)rig.signal(moved, "go", "7");
+  rig.drive();
+  rig.drive();
+  CHECK(rig.run(moved).reason == "version_missing");
+  CHECK(told(moved) == Reasons{"version_missing"});
+
+  const RunId patient = rig.start("patient");
+  rig.drive();
+  rig.advance(24 * 3'600'000);
+  (void)rig.sweep->pass();
+  CHECK(told(patient) == Reasons{"long_wait"});
 }
 
 TEST_CASE("webhooks: what was answered in time is not reminded of, and the dispatcher knows when one is due") {

@@ -186,6 +186,18 @@ TEST_CASE("[N8] a parked wake of a queued remote run gets a new row after 60 s, 
   }
   CHECK(again == std::vector<std::int64_t>{30, 90, 210});
   CHECK(box.transport.keys().size() == 3);
+  // An app that is away for long leaves one parked row, not one every time.
+  box.transport.answers([](const work::Envelope&) { return MemoryTransport::status(410); });
+  box.transport.forget();
+  for (int i = 0; i < 10; ++i) {
+    box.advance(600'000);
+    box.pass();
+  }
+  CHECK(box.transport.count() == 10);
+  const auto newest = box.number("SELECT max(id) FROM outbox WHERE kind = 'wake'");
+  CHECK(box.number("SELECT count(*) FROM outbox WHERE kind = 'wake' AND id < " + std::to_string(newest)) == 1);
+  CHECK(box.number("SELECT count(*) FROM events WHERE kind = 'delivery.dropped'") >= 9);  // nothing goes unseen
+  box.transport.answers({});
   // A run that goes on needs none.
   box.exec("UPDATE runs SET paused_at = 1 WHERE id = " + std::to_string(run.value));
   box.advance(1'000'000);

@@ -16,8 +16,8 @@ export class Deliveries {
   constructor(place) { this.#place = place; }
 
   async open() {
-    const rows = await all('/v1/outbox', kMost);
-    this.#draw(rows);
+    const [rows, destinations] = await Promise.all([all('/v1/outbox', kMost), all('/v1/outbox/destinations', kMost)]);
+    this.#draw(rows, destinations.filter((one) => one.state !== 'ok'));
   }
   close() { this.#place.replaceChildren(); }
   async refresh(events) {
@@ -30,17 +30,29 @@ export class Deliveries {
     }
   }
 
-  #draw(rows) {
+  #draw(rows, failing) {
     const parked = rows.filter((one) => one.status === 'parked');
     const others = rows.filter((one) => one.status !== 'parked');
     setCount('deliveries', parked.length);
     const admin = may('admin');
     say(this.#place, el('div.head', {}, el('h1', {}, parked.length === 0 ? 'No delivery is parked' : parked.length === 1 ? '1 delivery is parked' : `${parked.length} deliveries are parked`),
       el('p.note', {}, parked.length ? 'bide has stopped trying. They are kept until you retry or drop them.' : 'What leaves the box goes out by itself; what could not stands here.')),
+    failing.length ? [el('h2', {}, 'Destinations that do not take them'), this.#destinations(failing)] : '',
     parked.length ? [el('div.line.bar-head', {}, el('h2', {}, 'Parked'), admin && parked.length > 1 ? act(`Retry all ${parked.length}`, () => this.#retryAll(parked)) : ''), this.#table('Parked deliveries', parked, admin),
       notice('info', 'info', '', el('p', {}, el('b', {}, 'Retry'), ' sends the same body under the same key, so a receiver that already has it can tell. ', el('b', {}, 'Drop'), ' deletes it for good; the run is not told.'),
         admin ? '' : el('p', {}, 'Both take the scope admin.'))] : '',
     others.length ? [el('h2', {}, 'On their way'), this.#table('Deliveries on their way', others, admin)] : rows.length === 0 ? empty('Nothing waits to go out') : '');
+  }
+  #destinations(failing) {
+    const cell = (name, ...content) => el('span', { role: 'cell', 'data-label': name }, content);
+    const head = ['Destination', 'State', 'Waiting', 'Parked', 'Last failure', 'Failing', 'Next'];
+    return el('div.table.destinations', { role: 'table', 'aria-label': 'Destinations that do not take them' },
+      el('div', { role: 'rowgroup' }, el('div.tr.th', { role: 'row' }, head.map((one) => el('span', { role: 'columnheader' }, one)))),
+      el('div.tbody', { role: 'rowgroup' }, failing.map((one) => el('div.tr', { role: 'row', 'data-destination': one.to },
+        cell('Destination', el('b', {}, one.to)),
+        cell('State', one.state === 'parked' ? el('span.kind.bad', {}, mark('parked'), 'Given up') : el('span.kind.need', {}, mark('retrying'), 'Failing')),
+        cell('Waiting', String(one.rows - one.parked)), cell('Parked', String(one.parked)), cell('Last failure', one.last_error ?? '–'),
+        cell('Failing', one.failing_since ? when(one.failing_since, 'ago') : '–'), cell('Next', one.next_try_at ? when(one.next_try_at, 'in') : '–')))));
   }
   #table(name, rows, admin) {
     return el('div.table.deliveries', { role: 'table', 'aria-label': name },
