@@ -202,6 +202,7 @@ std::variant<Principal, Problem> Auth::admit(const Head& head, const Peer& peer)
 }
 
 std::optional<Problem> Auth::narrow(Principal& principal, const Peer& peer, Scope route) const {
+  if (!principal.is_attempt() && !peer.unix_socket) return std::nullopt;
   AttemptOfProcess attempt_of;
   AttemptTokenIsKnown is_known;
   {

@@ -22,6 +22,8 @@ constexpr std::size_t kDiscardBytes = 8 << 20;  // what a refused client may sti
 constexpr std::int64_t kNoDescriptorsMs = 100;
 constexpr std::int64_t kWarnMs = 10'000;
 constexpr std::int64_t kStopWriteMs = 1'000;
+// Of a connection whose request is read or is in hand: nothing needs to be changed between the two.
+constexpr std::uint32_t kListens = EPOLLIN | EPOLLRDHUP;
 
 std::uint64_t tag(const Connection& connection) {
   return (std::uint64_t{connection.generation} & 0x7fffffff) << 32 | static_cast<std::uint32_t>(connection.fd.get());
@@ -59,6 +61,7 @@ void Reactor::run() {
       if (event.data.u64 == kBellTag) {
         std::uint64_t rings = 0;
         [[maybe_unused]] const ssize_t got = ::read(bell_.get(), &rings, sizeof rings);
+        rung_.store(false);  // before what it was rung for is looked at
       } else if ((event.data.u64 & kListenerTag) != 0) {
         accept_from(event.data.u64 & ~kListenerTag);
       } else {
@@ -68,6 +71,7 @@ void Reactor::run() {
       }
     }
     take_returned();
+    look_soon_ = desk_.look();
     look_at_streams();
     if (stop_wanted_.load() && !stopping_) begin_stop();
     expire(clock_.boot_ms());
@@ -80,6 +84,7 @@ void Reactor::stop() {
 }
 
 void Reactor::wake() {
+  if (rung_.exchange(true)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = ::write(bell_.get(), &one, sizeof one);
 }
@@ -104,8 +109,9 @@ void Reactor::take_returned() {
 int Reactor::wait_ms() const {
   BootMs next = deadlines_.empty() ? 0 : deadlines_.begin()->first;
   if (listen_again_ != 0 && (next == 0 || listen_again_ < next)) next = listen_again_;
-  if (next == 0) return -1;
-  return static_cast<int>(std::clamp<std::int64_t>(next - clock_.boot_ms(), 0, 60'000));
+  const std::int64_t longest = look_soon_ ? 1 : 60'000;
+  if (next == 0) return look_soon_ ? 1 : -1;
+  return static_cast<int>(std::clamp<std::int64_t>(next - clock_.boot_ms(), 0, longest));
 }
 
 void Reactor::set_deadline(Connection& connection, std::int64_t in_ms) {
@@ -166,7 +172,7 @@ void Reactor::accept_from(std::size_t listener) {
       continue;
     }
     set_deadline(there, bounds_.idle_ms);
-    watch(there, EPOLLIN);
+    watch(there, kListens);
   }
 }
 
@@ -207,6 +213,10 @@ void Reactor::on_event(Connection& connection, std::uint32_t events) {
     case State::head:
     case State::body: on_readable(connection); return;
     case State::busy:
+      if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) {  // pipelined: read when this one is answered
+        watch(connection, EPOLLRDHUP);
+        return;
+      }
       // The peer hung up. It is looked at again when its thread gives it back.
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd.get(), nullptr);
       connection.watched = false;
@@ -261,7 +271,7 @@ bool Reactor::step(Connection& connection) {
   switch (connection.state) {
     case State::idle:
       if (connection.in.empty()) {
-        watch(connection, EPOLLIN);
+        watch(connection, kListens);
         return false;
       }
       connection.state = State::head;
@@ -282,7 +292,7 @@ bool Reactor::read_next_head(Connection& connection) {
   std::size_t used = 0;
   Reading reading = read_head(connection.in, used);
   if (std::holds_alternative<NeedMore>(reading)) {
-    watch(connection, EPOLLIN);
+    watch(connection, kListens);
     return false;
   }
   if (const auto* refused = std::get_if<Refused>(&reading)) {
@@ -329,7 +339,7 @@ bool Reactor::take_body(Connection& connection) {
     return false;
   }
   if (connection.in.size() < length) {
-    watch(connection, EPOLLIN);
+    watch(connection, kListens);
     return false;
   }
   connection.body = connection.in.substr(0, length);
@@ -338,7 +348,7 @@ bool Reactor::take_body(Connection& connection) {
   connection.stop = std::stop_source();
   connection.hung_up.store(false);
   connection.state = State::busy;
-  watch(connection, EPOLLRDHUP);
+  if (connection.interest != kListens) watch(connection, EPOLLRDHUP);
   if (desk_.hand_over(connection)) return false;
   refuse(connection, busy(), false);
   return false;

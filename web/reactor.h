@@ -31,6 +31,8 @@ class Desk {
   [[nodiscard]] virtual std::optional<Response> receive(Connection& connection) = 0;
   // The whole request is here. True: a pool thread will give the connection back. False: no room.
   [[nodiscard]] virtual bool hand_over(Connection& connection) = 0;
+  // After each round: looks after requests that were handed over and wait for a thread. True: ask again in 1 ms.
+  [[nodiscard]] virtual bool look() = 0;
   [[nodiscard]] virtual Response refusal(int status, const std::string& code, const std::string& detail) = 0;
   // Whether a stream's reader may go on: its token may have been revoked since.
   [[nodiscard]] virtual bool still_admitted(const Connection& connection) = 0;
@@ -121,6 +123,8 @@ class Reactor {
   BootMs listen_again_ = 0;  // no descriptors were left: then
   BootMs warned_ = 0;
   bool stopping_ = false;
+  bool look_soon_ = false;         // the desk wants to be asked again
+  std::atomic<bool> rung_{false};  // the bell; its reader will see all that was done before
   std::atomic<bool> stop_wanted_{false};
   std::atomic<bool> streams_rung_{false};
   std::atomic<bool> recheck_wanted_{false};

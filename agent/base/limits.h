@@ -155,6 +155,7 @@ inline constexpr std::size_t kDescriptors = 65'536;          // the soft limit i
 inline constexpr std::size_t kRefusedAtOnce = 32;           // a listener: connections beyond its bound that are told so; more are closed
 inline constexpr std::size_t kDescriptorReserve = 128;      // for all but connections and attempts: file, WAL, readers, deliveries, /proc
 inline constexpr std::size_t kDescriptorsOfAttempt = 6;     // guard's pipes, pidfd, bell, and what a spawn needs for a moment
+inline constexpr std::int64_t kQuickLateMs = 2;             // a read that waits behind others for so long gets a thread (guess)
 inline constexpr int kHealthThreads = 2;                    // health answers when the rest is full
 inline constexpr int kWaitThreads = 2'048;                  // verbs that wait: as many as have a connection; 24 KB of stack touched each
 inline constexpr int kActThreads = 512;                     // verbs that hold a slot: 64 workers, 8 steps each; never behind those that wait for one

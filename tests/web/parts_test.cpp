@@ -11,9 +11,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/base/errors.h"
+#include "agent/base/limits.h"
 #include "tests/support/eventually.h"
 #include "tests/support/http_client.h"
 #include "tests/support/temp_dir.h"
@@ -122,6 +124,67 @@ TEST_CASE("task queue: its bounds are hard, and threads leave when there is noth
   }
   queue.close();
   CHECK_FALSE(queue.try_run(task));
+}
+
+TEST_CASE("task queue: quick tasks share few threads, and none waits behind one that is not quick after all") {
+  std::atomic<bool> go{false};
+  std::atomic<int> done{0};
+  TaskQueue queue(4, 3, 1s, 2);
+  const auto release = std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)>(&go, [](auto* at) {
+    at->store(true);
+    at->notify_all();
+  });
+  const auto slow = [&] {
+    go.wait(false);
+    ++done;
+  };
+  const auto quick = [&] { ++done; };
+  for (int i = 0; i < 2; ++i) REQUIRE(queue.try_run_quick(slow, 100));
+  eventually([&] { return queue.busy() == 2; }, "both are worked at");
+  REQUIRE(queue.try_run_quick(quick, 100));
+  CHECK(queue.threads() == 2);                        // no third one: these two are to be done soon
+  CHECK(queue.look(100 + limits::kQuickLateMs - 1));  // it waits, not for long yet
+  CHECK(queue.threads() == 2);
+  CHECK(done.load() == 0);
+  (void)queue.look(100 + limits::kQuickLateMs);
+  CHECK(queue.threads() == 3);
+  eventually([&] { return done.load() == 1; }, "it is done");
+  CHECK_FALSE(queue.look(1'000));
+  CHECK(queue.threads() == 3);
+  REQUIRE(queue.try_run(slow));  // a write has a thread at once
+  eventually([&] { return queue.busy() == 3; }, "the write is worked at");
+  // Bounds: a fourth thread may come, and three may wait.
+  for (int i = 0; i < 4; ++i) REQUIRE(queue.try_run_quick(quick, 100));
+  CHECK_FALSE(queue.try_run_quick(quick, 100));
+  go = true;
+  go.notify_all();
+  eventually([&] { return done.load() == 8; }, "all are done");
+  eventually([&] { return queue.busy() == 0; }, "nobody works");
+
+  TaskQueue many(16, 5'000, 1s, 2);
+  done = 0;
+  for (int i = 0; i < 2'000; ++i) REQUIRE(many.try_run_quick(quick, 100));
+  eventually([&] { return done.load() == 2'000; }, "all are done");
+  CHECK(many.threads() <= 2);
+  many.close();
+  CHECK_FALSE(many.try_run_quick(quick, 100));
+}
+
+TEST_CASE("task queue: quick and other tasks from many sides are all done") {
+  std::atomic<int> done{0};
+  TaskQueue queue(8, 100'000, 0ms, 2);  // threads come and go all the time
+  std::vector<std::thread> sides;
+  for (int side = 0; side < 4; ++side) {
+    sides.emplace_back([&queue, &done, side] {
+      for (int i = 0; i < 5'000; ++i) {
+        const auto task = [&done] { ++done; };
+        const bool taken = (i + side) % 3 == 0 ? queue.try_run(task) : queue.try_run_quick(task, 100);
+        if (!taken) --done;  // would be seen: none is refused here
+      }
+    });
+  }
+  for (std::thread& side : sides) side.join();
+  eventually([&] { return done.load() == 20'000; }, "all are done");  // without a look: none took long
 }
 
 TEST_CASE("task queue: what is queued runs before it closes") {
