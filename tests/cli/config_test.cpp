@@ -71,7 +71,7 @@ TEST_CASE("config: the shipped file holds every key and says what the system's d
   const std::string text = test::read_file(std::string(BIDE_SOURCE_DIR) + "/packaging/bide.toml");
   const LoadedConfig shipped = parse_config(around(true), "bide.toml", text, {});
   const LoadedConfig defaults = parse_config(around(true), "", "", {});
-  REQUIRE(shipped.settings.size() == 19);
+  REQUIRE(shipped.settings.size() == 20);
   REQUIRE(defaults.settings.size() == shipped.settings.size());
   for (std::size_t i = 0; i < shipped.settings.size(); ++i) {
     INFO(shipped.settings[i].key);
