@@ -125,7 +125,9 @@ async function deliveries({ agent, signedIn }) {
   await page.locator('h1', { hasText: /parked/ }).waitFor();
   const destination = page.locator(`[data-destination="${value.items[0].to}"]`);
   await destination.getByText('Given up').waitFor();
-  await destination.getByText('HTTP status 503').waitFor();
+  const told = (await agent.ask('GET', '/v1/outbox/destinations')).value.items.find((one) => one.to === value.items[0].to);
+  assert.equal(told.state, 'parked');
+  await destination.getByText(told.last_error).waitFor();
   await picture(page, 'deliveries-parked-1280', false);
   await page.getByRole('button', { name: `Drop… delivery ${id}` }).click();
   await page.keyboard.press('Enter');  // the safe button has the focus

@@ -184,6 +184,12 @@ async function allThatMatch({ agent, signedIn }) {
   await page.locator('.runs input').first().check();
   await page.getByRole('button', { name: 'Select all that match' }).click();
   await page.locator('#view .many', { hasText: 'All that match: mission bulk.' }).waitFor();
+  // What happens meanwhile takes nothing back.
+  const refreshed = page.waitForResponse((one) => one.url().includes('/v1/runs?mission=bulk'));
+  const other = agent.run('fails');
+  await until(async () => (await agent.ask('GET', `/v1/runs/${other}`)).value.status === 'failed', 'another run fails');
+  await refreshed;
+  await page.locator('#view .many', { hasText: 'All that match: mission bulk.' }).waitFor();
   assert.equal(await page.getByRole('button', { name: /^Cancel/ }).count(), 0, 'no action that fits none');
   await page.getByRole('button', { name: 'Retry 60' }).click();
   await page.locator('.toast', { hasText: 'Retry: 60 of 60 done.' }).waitFor();

@@ -26,6 +26,7 @@ export class Runs {
   #next = null;
   #fresh = 0;
   #selected = new Set();
+  #all = false;  // all that the filters match is selected, as the agent counted them
   #head = el('div.head');
   #news = el('div.slot', { role: 'status' });
   #table = el('div.table.runs', { role: 'table', 'aria-label': 'Runs' });
@@ -43,6 +44,7 @@ export class Runs {
   async open(_, args) {
     this.#filter = new URLSearchParams([...args].filter(([name, value]) => kFilters.includes(name) && value !== ''));
     this.#selected.clear();
+    this.#all = false;
     this.#drawHead();
     say(this.#place, el('div.runs-page', {}, this.#head, this.#news, this.#table, this.#more, this.#bar));
     await this.#load();
@@ -144,6 +146,7 @@ export class Runs {
   }
 
   #select(id, on) {
+    this.#all = false;
     if (on) this.#selected.add(id);
     else this.#selected.delete(id);
     const row = this.#rows.get(id)?.node;
@@ -157,27 +160,31 @@ export class Runs {
     const runs = [...this.#selected].map((id) => this.#rows.get(id)?.run).filter(Boolean);
     this.#bar.hidden = runs.length === 0;
     if (runs.length === 0) return;
+    if (this.#all) return;  // drawn; what changes meanwhile takes nothing back
     const fits = Object.entries(kActions).map(([name, [fit, word, effect]]) => ({ name, word, effect, of: runs.filter(fit) })).filter((one) => one.of.length);
     say(this.#bar, el('div.line', {}, el('span', {}, el('strong', {}, `${runs.length} selected. `), this.#next && may('start') ? act('Select all that match', () => this.#selectAll(), '.link') : ''), button('Clear selection', () => { for (const id of [...this.#selected]) this.#select(id, false); })),
       may('start') ? [el('p.hint', {}, fits.map(({ word, of, effect }) => `${word} ${of.length}: ${effect}${of.length < runs.length ? ` (${runs.length - of.length} it does not fit ${runs.length - of.length === 1 ? 'is' : 'are'} left alone)` : ''}. `).join('')),
         el('div.buttons', {}, fits.map(({ name, word, of }) => act(`${word} ${of.length}${name === 'cancel' ? '…' : ''}`, () => this.#do(name, of), name === 'cancel' ? '.no' : name === 'retry' ? '.yes' : '')))]
         : el('p.hint', {}, 'Actions take the scope start.'));
   }
+  #ask(action, filter, dry) { return post('/v1/runs/actions', JSON.stringify({ action, filter, dry_run: dry })); }
   // All that the filters match, also those that are not shown: the agent counts, and does it.
   async #selectAll() {
     const filter = Object.fromEntries(this.#filter);
-    const ask = (action, dry) => post('/v1/runs/actions', JSON.stringify({ action, filter, dry_run: dry }));
-    const counts = await Promise.all(Object.keys(kActions).map(async (action) => [action, (await ask(action, true)).value.matched]));
+    const counts = await Promise.all(Object.keys(kActions).map(async (action) => [action, (await this.#ask(action, filter, true)).value.matched]));
     const fits = counts.filter(([, count]) => count > 0);
     const words = kFilters.filter((name) => this.#filter.get(name)).map((name) => `${name} ${this.#filter.get(name)}`).join(', ') || 'no filter';
-    say(this.#bar, el('div.line', {}, el('strong', {}, `All that match: ${words}.`), button('Clear selection', () => { for (const id of [...this.#selected]) this.#select(id, false); })),
+    if (this.#selected.size === 0) return;  // cleared meanwhile
+    this.#all = true;
+    const clear = () => { for (const id of [...this.#selected]) this.#select(id, false); };
+    say(this.#bar, el('div.line', {}, el('strong', {}, `All that match: ${words}.`), button('Clear selection', clear)),
       el('p.hint', {}, fits.map(([name, count]) => `${kActions[name][1]} ${count}: ${kActions[name][2]}. `).join('') || 'No action fits any of them.'),
       el('div.buttons', {}, fits.map(([name, count]) => act(`${kActions[name][1]} ${count}${name === 'cancel' ? '…' : ''}`, async () => {
         const sure = name !== 'cancel' || await confirm({ title: `Cancel ${count} runs?`, text: [`All that match: ${words}.`, 'What their finished steps say is undone. This cannot be taken back.'], safe: 'Keep them', go: `Cancel ${count}` });
         if (!sure) return;
-        const { value } = await ask(name, false);
+        const { value } = await this.#ask(name, filter, false);
         toast(`${kActions[name][1]}: ${value.done} of ${value.matched} done${value.cut_short ? '; the agent closes, the rest was not looked at' : ''}.`);
-        for (const id of [...this.#selected]) this.#select(id, false);
+        clear();
         await this.refresh(null);
       }, name === 'cancel' ? '.no' : name === 'retry' ? '.yes' : ''))));
   }
