@@ -65,7 +65,7 @@ std::string read_path(std::string& out, const Place& place, const std::string& t
 }
 
 std::string read_socket(Config& out, const Place& place, const std::string& text) {
-  const std::string wrong = read_path(out.socket, place, text);
+  std::string wrong = read_path(out.socket, place, text);
   if (!wrong.empty()) return wrong;
   if (out.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return "has " + std::to_string(out.socket.size()) + " bytes; the kernel takes " +
@@ -178,7 +178,7 @@ std::string read_most(std::int64_t& out, const std::string& text) {
 }
 
 std::string read_max_db_bytes(Config& out, const Place&, const std::string& text) {
-  const std::string wrong = read_most(out.max_db_bytes, text);
+  std::string wrong = read_most(out.max_db_bytes, text);
   if (!wrong.empty()) return wrong;
   if (out.max_db_bytes > 0 && out.max_db_bytes < limits::kLeastMaxDbBytes)
     return "is 0, no limit, or " + std::to_string(limits::kLeastMaxDbBytes) + " and more";

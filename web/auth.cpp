@@ -112,7 +112,7 @@ const TokenRow* Auth::find_token(std::string_view hash) const {
 }
 
 Problem Auth::wrong_token() const {
-  const Problem unknown = problem("unauthorized", "the token is not one that this agent knows");
+  Problem unknown = problem("unauthorized", "the token is not one that this agent knows");
   if (clock_ == nullptr) return unknown;
   const BootMs now = clock_->boot_ms();
   if (wrong_ == 0 || now - wrong_since_ >= limits::kWrongTokensMs) {
@@ -241,7 +241,7 @@ std::string ensure_admin_token(const std::string& file, Random& random) {
   const Fd there(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (there.valid()) return read_token(file, there);
   if (errno != ENOENT) throw ConfigFault("cannot read " + file + ": " + std::strerror(errno));
-  const std::string token = "bide_" + random.uid() + random.uid();
+  std::string token = "bide_" + random.uid() + random.uid();
   const Fd made(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   const std::string line = token + "\n";
   if (!made.valid() || ::write(made.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||

@@ -106,12 +106,13 @@ std::int64_t Deliverer::sweep(TimeMs now) {
   std::string trouble;
   {
     Lock lock(mutex_);
-    passed_at_ = store_.system_clock().boot_ms();
+    const BootMs now_boot = store_.system_clock().boot_ms();
+    passed_at_ = now_boot;
     trouble = std::exchange(not_recorded_, {});
     // What is empty and forgot its failures goes: the map does not grow with the destinations of a year.
     std::erase_if(lanes_, [&](const auto& item) {
       const Lane& lane = item.second;
-      return lane.items.empty() && !lane.busy && !lane.ready && passed_at_ - lane.failed_at > limits::kTogetherMs;
+      return lane.items.empty() && !lane.busy && !lane.ready && now_boot - lane.failed_at > limits::kTogetherMs;
     });
   }
   wake_lost(now);
@@ -176,7 +177,7 @@ bool Deliverer::something_to_do() {
   if (closing_.load()) return false;
   if (!fresh_.empty()) return true;
   if (busy_ >= limits::kLanesAtOnce) return false;
-  return std::any_of(ready_.begin(), ready_.end(), [this](const std::string& name) {
+  return std::any_of(ready_.begin(), ready_.end(), [this](const std::string& name) REQUIRES(mutex_) {
     return !lanes_[name].slow || slow_busy_ < limits::kSlowLanesAtOnce;
   });
 }

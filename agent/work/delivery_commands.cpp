@@ -102,14 +102,13 @@ std::variant<int, Problem> DeliveryCommands::remove(WebhookId id, const kernel::
 }
 
 std::variant<DeliveryId, Problem> DeliveryCommands::test(WebhookId id, const kernel::Principal& by) {
-  const auto made = store_.write([&](db::Tx& tx) -> std::variant<DeliveryId, Problem> {
+  return store_.write([&](db::Tx& tx) -> std::variant<DeliveryId, Problem> {
     const auto row = kernel::read_webhook(tx, id);
     if (!row) return no_webhook(id);
     const auto delivery = kernel::test_webhook(tx, id, by.name, tx.now());
     if (delivery) return *delivery;
     return problem("endpoint_off", "The endpoint is switched off.", "bide webhook enable " + std::to_string(id.value));
   });
-  return made;
 }
 
 namespace {
