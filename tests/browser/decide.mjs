@@ -166,6 +166,14 @@ async function several({ agent, signedIn }) {
   await page.locator('.result', { hasText: 'admin denied it. Nothing of yours was sent.' }).waitFor();
   await page.getByRole('button', { name: 'Approve 2' }).dblclick();
   await page.locator('.effect', { hasText: '2 of 2 recorded.' }).waitFor();
+  // What happens afterwards takes nothing of it back.
+  const counted = () => page.locator('#nav a').first().textContent();
+  const before = await counted();
+  await agent.wait(agent.run('load', { rows: 9 }), 'go');
+  await until(async () => await counted() !== before, 'the page has heard of a new question');
+  await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); }));
+  assert.match(await page.locator('.effect').innerText(), /^2 of 2 recorded\. Back to the inbox$/);
+  assert.equal(await page.locator('.result.ok', { hasText: 'Recorded.' }).count(), 2);
   const decided = await Promise.all(waits.map((wait) => agent.resolved(wait.id)));
   assert.deepEqual(decided.map((one) => one.resolution.decision), ['approved', 'denied', 'approved']);
 }
@@ -213,6 +221,7 @@ async function secondOfTwo({ agent, signedIn }) {
   const wait = await agent.wait(agent.run('load', { rows: 6 }), 'go');
   const page = await signedIn('');
   await page.route('**/v1/events*', () => {});  // what happens is not heard of
+  await page.reload();
   await page.goto(at(agent, `#/wait/${wait.id}`));
   await page.getByRole('button', { name: 'Deny' }).waitFor();
   await page.getByLabel('Comment').fill('mine');
@@ -248,13 +257,13 @@ async function byKeys({ agent, signedIn }) {
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys' }).waitFor();
   await page.keyboard.press('Escape');
-  await page.keyboard.press('j');
-  await page.locator('#detail h1').waitFor();
-  while (!page.url().endsWith(`/${one.id}`)) {
-    const before = page.url();
-    await page.keyboard.press('j');
-    await page.waitForURL((url) => url.href !== before);
-  }
+  // As quick as one can: nothing needs to be there before the next press.
+  const cards = await page.locator('#list [data-wait]').evaluateAll((all) => all.map((card) => Number(card.dataset.wait)));
+  assert.ok(cards.indexOf(one.id) >= 1, 'not the first, so that it takes more than a press');
+  await page.evaluate((presses) => {
+    for (let i = 0; i < presses; i += 1) document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'j', bubbles: true }));
+  }, cards.indexOf(one.id) + 1);
+  assert.equal(await page.evaluate(() => location.hash), `#/wait/${one.id}`);
   await page.locator('#detail h1', { hasText: 'Load 1 orders?' }).waitFor();
   await picture(page, 'inbox-1280', false);
   await page.keyboard.press('d');

@@ -142,7 +142,7 @@ async function many({ agent, signedIn }) {
   await page.getByRole('group', { name: 'State' }).getByRole('link', { name: 'Failed' }).click();
   await page.locator(`[data-run="${failed[0]}"]`).waitFor();
   assert.match(page.url(), /#\/runs\?status=failed$/);
-  assert.equal(await page.locator(`[data-run="${open}"]`).count(), 0);
+  await page.locator(`[data-run="${open}"]`).waitFor({ state: 'detached' });
   await page.reload();
   await page.locator(`[data-run="${failed[0]}"]`).waitFor();
   await page.getByLabel('Workflow').fill('nothing');
@@ -159,6 +159,16 @@ async function many({ agent, signedIn }) {
   await page.locator('.toast', { hasText: 'Cancel: 1 of 1 done.' }).waitFor();
   assert.equal((await agent.ask('GET', `/v1/runs/${open}`)).value.status, 'cancelled');
   await page.locator(`[data-run="${open}"] .kind`, { hasText: 'Cancelled' }).waitFor();  // in its place
+  await page.locator(`[data-run="${open}"].selected`).waitFor();  // with its mark, and with the focus that it has
+  const other = agent.run('asks');
+  const wait = await agent.wait(other, 'go');
+  await page.getByRole('button', { name: '1 new: show it' }).click();
+  await page.locator(`[data-run="${other}"] .kind`, { hasText: 'Waiting' }).waitFor();
+  await page.locator(`[data-run="${open}"].selected`).waitFor();
+  await page.locator(`[data-run="${other}"] a`).focus();
+  await agent.ask('POST', `/v1/waits/${wait.id}/resolve`, '{"decision":"approved"}');
+  await page.locator(`[data-run="${other}"] .kind`, { hasText: 'Completed' }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.closest('.tr')?.dataset.run), String(other), 'the focus stays');
   const first = await page.locator('.runs .tbody .tr').first().getAttribute('data-run');
   const fresh = agent.run('asks');
   await page.getByRole('button', { name: '1 new: show it' }).waitFor();
@@ -168,6 +178,46 @@ async function many({ agent, signedIn }) {
   await page.setViewportSize({ width: 360, height: 740 });
   await fits(page, 360);
   await picture(page, 'runs-360');
+}
+
+// An answer to what was asked before comes after the answer to what is asked now: it changes nothing.
+async function lateAnswers({ agent, signedIn }) {
+  const failed = agent.run('fails');
+  await until(async () => (await agent.ask('GET', `/v1/runs/${failed}`)).value.status === 'failed', 'the run fails');
+  const [one, two] = [await agent.wait(agent.run('asks'), 'go'), await agent.wait(agent.run('asks'), 'go')];
+  const page = await signedIn('#/runs', { viewport: kDesk });
+  await page.locator(`[data-run="${two.run}"]`).waitFor();
+  const held = [];
+  const hold = (what) => page.route(what, async (route) => {
+    await new Promise((release) => { held.push(release); });
+    await route.continue();
+  });
+  const settle = async (what) => {
+    const answered = page.waitForResponse(what);
+    held.forEach((release) => release());
+    await (await answered).finished();
+    await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); }));
+  };
+  await hold('**/v1/runs?status=failed*');
+  await page.evaluate(() => { location.hash = '#/runs?status=failed'; });
+  await until(() => held.length === 1, 'the first list is asked for');
+  await page.evaluate(() => { location.hash = '#/runs?status=waiting'; });
+  await page.locator(`[data-run="${failed}"]`).waitFor({ state: 'detached' });
+  await settle('**/v1/runs?status=failed*');
+  assert.equal(await page.locator(`[data-run="${failed}"]`).count(), 0);
+  assert.equal(await page.locator(`[data-run="${two.run}"]`).count(), 1);
+
+  held.length = 0;
+  await hold(`**/v1/waits/${one.id}`);
+  await page.evaluate((id) => { location.hash = `#/wait/${id}`; }, one.id);
+  await until(() => held.length === 1, 'the first question is asked for');
+  await page.evaluate((id) => { location.hash = `#/wait/${id}`; }, two.id);
+  const shown = page.locator('#detail .meta', { hasText: `wait ${two.id}` });
+  await shown.waitFor();
+  await page.evaluate(() => new Promise((done) => { setTimeout(done, 600); }));  // later than what says that the first one is loading
+  assert.equal(await shown.count(), 1, 'nothing takes its place');
+  await settle(`**/v1/waits/${one.id}`);
+  assert.equal(await shown.count(), 1, 'nothing takes its place');
 }
 
 // More than the page shows: the agent counts what each action fits, and does it.
@@ -271,4 +321,4 @@ async function still({ agent, signedIn }) {
   assert.equal(await page.evaluate(() => document.activeElement.dataset.wait), focus);
 }
 
-await test('run', kWorkflows, [['tells', tells], ['acts', acts], ['many', many], ['all that match', allThatMatch], ['long', long], ['still', still]]);
+await test('run', kWorkflows, [['tells', tells], ['acts', acts], ['many', many], ['late answers', lateAnswers], ['all that match', allThatMatch], ['long', long], ['still', still]]);

@@ -200,7 +200,8 @@ document.addEventListener('keydown', (event) => {
   } else if (open) {
     if (open.key?.(event.key)) event.preventDefault();
   } else if (event.key === 'j' || event.key === 'k') {
-    const id = inbox.beside(wait.id, wait.id ? { j: 1, k: -1 }[event.key] : 0);
+    const at = Number(/^#\/wait\/(\d+)$/.exec(location.hash)?.[1] ?? 0);  // where one is going, be it there or not
+    const id = inbox.beside(at, at ? { j: 1, k: -1 }[event.key] : 0);
     if (id) location.hash = `#/wait/${id}`;
   } else if (wait.id ? wait.key(event.key) : inbox.key(event.key)) {
     event.preventDefault();

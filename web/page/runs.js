@@ -10,6 +10,7 @@ import { countOf } from './shell.js';
 const kPage = 50;
 const kStates = [['failed', 'Failed'], ['running', 'Running'], ['waiting', 'Waiting'], ['queued', 'Queued'], ['completed', 'Completed'], ['cancelled', 'Cancelled']];
 const kFilters = ['status', 'workflow', 'mission', 'label'];
+const kKept = 2;  // cells of a row that never change: its box and its link keep their focus, and a click that has begun
 const kEnds = new Set(['completed', 'failed', 'cancelled']);
 // action → [which runs it fits, word, what it does]
 const kActions = {
@@ -25,6 +26,7 @@ export class Runs {
   #rows = new Map();   // id → {run, node}
   #next = null;
   #fresh = 0;
+  #turn = 0;           // of the list that was asked for last: an answer about another one comes too late
   #selected = new Set();
   #all = false;  // all that the filters match is selected, as the agent counted them
   #head = el('div.head');
@@ -50,6 +52,7 @@ export class Runs {
     await this.#load();
   }
   close() {
+    this.#turn += 1;
     this.#rows.clear();
     this.#place.replaceChildren();
   }
@@ -60,11 +63,18 @@ export class Runs {
     return `/v1/runs?${String(query).replaceAll('+', '%20')}`;  // a plus is a plus to the agent, not a blank
   }
   async #load() {
+    const turn = ++this.#turn;
     const { value } = await get(this.#path());
+    if (turn !== this.#turn) return;
     this.#rows.clear();
     this.#body.replaceChildren();
     this.#fresh = 0;
     this.#add(value);
+  }
+  async #older() {
+    const turn = this.#turn;
+    const { value } = await get(this.#path(this.#next));
+    if (turn === this.#turn) this.#add(value);
   }
   #add(page) {
     for (const run of page.items) {
@@ -79,7 +89,9 @@ export class Runs {
   async refresh(events) {
     if (!this.#table.isConnected) return;
     if (events !== null && !events.some((one) => one.run)) return;
+    const turn = this.#turn;
     const { value } = await get(this.#path());
+    if (turn !== this.#turn) return;
     this.#fresh = value.items.filter((run) => !this.#rows.has(run.id)).length;
     const there = new Map(value.items.map((run) => [run.id, run]));
     const touched = new Set(events?.map((one) => one.run) ?? []);
@@ -87,9 +99,9 @@ export class Runs {
       let run = there.get(id);
       if (!run && touched.has(id)) run = (await get(`/v1/runs/${id}`).catch(() => null))?.value;  // it does not match any more: it stays, as it is now
       if (run && JSON.stringify(run) !== JSON.stringify(row.run)) {
-        const node = this.#row(run);
-        row.node.replaceWith(node);
-        this.#rows.set(id, { run, node });
+        const cells = [...this.#row(run).children];
+        [...row.node.children].forEach((cell, i) => { if (i >= kKept) cell.replaceWith(cells[i]); });
+        row.run = run;
       }
     }
     this.#draw();
@@ -132,7 +144,7 @@ export class Runs {
     this.#table.hidden = none;
     const words = kFilters.filter((name) => this.#filter.get(name)).map((name) => (name === 'status' ? this.#filter.get(name) : `${name} ${this.#filter.get(name)}`)).join(', ');
     say(this.#more, none ? (words ? empty('No run matches', el('p', {}, words), el('a.button', { href: '#/runs' }, 'Clear filters')) : empty('No runs yet', el('p', {}, 'Start one with bide run NAME.')))
-      : this.#next ? act('Show older ones', async () => this.#add((await get(this.#path(this.#next))).value)) : el('p.note', {}, 'That is all.'));
+      : this.#next ? act('Show older ones', () => this.#older()) : el('p.note', {}, 'That is all.'));
     this.#drawBar();
   }
   #row(run) {
@@ -141,7 +153,7 @@ export class Runs {
     box.checked = this.#selected.has(run.id);
     const cell = (name, ...content) => el('span', { role: 'cell', 'data-label': name }, content);
     const took = run.finished_at ? length(Date.parse(run.finished_at) - Date.parse(run.started_at ?? run.created_at)) : run.status === 'running' ? length(now() - Date.parse(run.started_at ?? run.created_at)) : '';
-    return el('div.tr', { role: 'row', 'data-run': run.id }, cell('', el('label.tick', {}, box)), cell('Run', link(`#/run/${run.id}`, `${run.id} ${run.workflow}`)),
+    return el(`div.tr${box.checked ? '.selected' : ''}`, { role: 'row', 'data-run': run.id }, cell('', el('label.tick', {}, box)), cell('Run', link(`#/run/${run.id}`, `${run.id} ${run.workflow}`)),
       cell('State', el(`span.kind.${state[2]}`, {}, mark(state[0]), state[1])), cell('Why', why(run)), cell('Mission', run.mission ?? '–'), cell('Started', when(run.created_at, 'ago')), cell('Took', took));
   }
 

@@ -15,6 +15,7 @@ export class Several {
   #busy = false;
   #comment = null;
   #key = '';
+  #said = null;  // what came of the last press: stays until something is ticked
 
   get place() { return this.#place; }
   constructor(place) { this.#place = place; }
@@ -24,8 +25,10 @@ export class Several {
     this.#key = ids;
     const numbers = [...new Set(ids.split(',').map(Number).filter((one) => one > 0))].slice(0, kMost);
     const found = (await Promise.all(numbers.map((id) => getIfThere(`/v1/waits/${id}`)))).filter((one) => one && one.value.kind === 'approval');
+    if (this.#key !== ids) return;  // another place was asked for meanwhile
     this.#rows = found.map((one) => this.#row(one));
     this.#busy = false;
+    this.#said = null;
     this.#draw();
   }
   close() {
@@ -38,7 +41,7 @@ export class Several {
     for (const row of this.#rows) {
       if (row.wait.status !== 'pending') continue;
       const now = await getIfThere(`/v1/waits/${row.wait.id}`);
-      if (now && now.value.status !== 'pending' && !this.#busy) this.#over(row, now.value);
+      if (now && now.value.status !== 'pending' && row.wait.status === 'pending' && !this.#busy) this.#over(row, now.value);
     }
     this.#count();
   }
@@ -47,7 +50,7 @@ export class Several {
     const { value: wait, etag } = found;
     const request = member(tree(found.text), 'request');
     const id = `tick-${wait.id}`;
-    const box = el('input', { type: 'checkbox', id, onchange: () => this.#count() });
+    const box = el('input', { type: 'checkbox', id, onchange: () => { this.#said = null; this.#count(); } });
     box.checked = wait.status === 'pending';
     const line = el('p.result', { role: 'status' });
     const node = el('li.card', {}, el('label.tick', { for: id }, box, el('strong.asks', {}, wait.asks ?? wait.name)),
@@ -90,7 +93,7 @@ export class Several {
       say(one, count ? `${word} ${count}` : word);
       one.setAttribute('aria-disabled', String(n === 0 || this.#busy));
     }
-    say(bar.querySelector('.effect'), n ? `${n} decision${n === 1 ? '' : 's'}, each recorded by itself. What somebody else has decided meanwhile is skipped and told.` : 'Tick at least one.');
+    say(bar.querySelector('.effect'), this.#said ? [this.#said, ' ', link('#/', 'Back to the inbox')] : n ? `${n} decision${n === 1 ? '' : 's'}, each recorded by itself. What somebody else has decided meanwhile is skipped and told.` : 'Tick at least one.');
   }
   key(letter) {
     this.#place.querySelector(`[data-key="${letter}"]`)?.focus();
@@ -109,6 +112,7 @@ export class Several {
       return;
     }
     this.#busy = true;
+    this.#said = null;
     this.#count();
     const body = JSON.stringify({ decision, ...(comment ? { comment } : {}) });
     let done = 0;
@@ -117,9 +121,8 @@ export class Several {
       done += await this.#send(row, body) ? 1 : 0;
     }
     this.#busy = false;
+    this.#said = `${done} of ${rows.length} recorded.`;
     this.#count();
-    const effect = `${done} of ${rows.length} recorded.`;
-    say(this.#place.querySelector('.bar .effect'), effect, ' ', link('#/', 'Back to the inbox'));
   }
   async #send(row, body) {
     try {

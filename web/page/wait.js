@@ -36,7 +36,7 @@ export class WaitView {
     this.close(false);
     const turn = ++this.#turn;
     this.#place.inert = true;  // what stands here is another question's: nothing typed or pressed now is meant for it
-    const waiting = setTimeout(() => say(this.#place, el('p.loading', {}, 'Loading…')), 300);
+    const waiting = setTimeout(() => { if (turn === this.#turn) say(this.#place, el('p.loading', {}, 'Loading…')); }, 300);
     let found;
     let run;
     try {

@@ -14,17 +14,21 @@ export class Workflows {
   #place;
   get place() { return this.#place; }
   constructor(place) { this.#place = place; }
-  close() { this.#place.replaceChildren(); }
+  close() {
+    this.name = undefined;
+    this.#place.replaceChildren();
+  }
   async refresh(events) {
     if (events === null || events.some((one) => one.kind.startsWith('workflow.'))) await this.open(this.name ?? '');
   }
 
   async open(name) {
     this.name = name;
-    if (name) return this.#one(decodeURIComponent(name));
+    if (name) return this.#one(name, decodeURIComponent(name));
     const listed = await getIfThere('/v1/workflows');
     const names = listed ? listed.value.items : [];
     const runs = await all('/v1/runs', kNewest);
+    if (this.name !== name) return undefined;  // another place was asked for meanwhile
     const rows = new Map(names.map((one) => [one.name, { ...one, counts: one.runs, runs: [] }]));
     for (const run of runs) {
       if (!rows.has(run.workflow)) rows.set(run.workflow, { runs: [] });
@@ -48,9 +52,10 @@ export class Workflows {
         return el('a.pill', { href: `#/runs?workflow=${encodeURIComponent(name)}&status=${status}` }, el(`span.kind.${state[2]}`, {}, mark(state[0])), ` ${state[1]} ${count}`);
       }))];
   }
-  async #one(name) {
+  async #one(asked, name) {
     const found = await getIfThere(`/v1/workflows/${encodeURIComponent(name)}`);
     const { value } = await get(`/v1/runs?workflow=${encodeURIComponent(name)}&limit=20`);
+    if (this.name !== asked) return;
     const node = found ? tree(found.text) : null;
     const manifest = member(member(node, 'versions')?.items?.[0], 'manifest');
     say(this.#place, el('p', {}, link('#/workflows', '‹ Workflows')), el('div.head', {}, el('h1', {}, name)), may('start') ? command(`bide run ${/^[\w.-]+$/.test(name) ? name : JSON.stringify(name)}`) : '',
