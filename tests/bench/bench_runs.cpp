@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -45,7 +46,7 @@ double cpu_seconds() {
 }
 
 std::string fresh(const Options& options) {
-  const std::string directory = options.directory + "/bide-bench-runs.tmp";
+  std::string directory = options.directory + "/bide-bench-runs.tmp";
   std::filesystem::remove_all(directory);
   return directory;
 }
@@ -246,7 +247,7 @@ Report runs_benchmark(const Options& options) {
     std::vector<Turn> ideal;
     for (int round = 0; round < options.rounds; ++round) {
       agent.push_back(agent_turn(options, concurrency));
-      bare.push_back(bare_turn(options, concurrency, std::max(1, static_cast<int>(agent.back().batch + 0.5))));
+      bare.push_back(bare_turn(options, concurrency, std::max(1, static_cast<int>(std::lround(agent.back().batch)))));
       ideal.push_back(bare_turn(options, concurrency, concurrency == 16 ? 8 : concurrency));
     }
     const std::string at = " at " + std::to_string(concurrency);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -79,7 +80,7 @@ void fill(Turn& turn, std::vector<float>& latencies) {
 }
 
 std::string fresh(const Options& options) {
-  const std::string directory = options.directory + "/bide-bench.tmp";
+  std::string directory = options.directory + "/bide-bench.tmp";
   std::filesystem::remove_all(directory);
   return directory;
 }
@@ -235,7 +236,7 @@ Report store_benchmark(const Options& options) {
     std::vector<Turn> ideal;
     for (int round = 0; round < options.rounds; ++round) {
       store.push_back(store_turn(options, producers));
-      bare.push_back(bare_turn(options, producers, std::max(1, static_cast<int>(store.back().batch + 0.5))));
+      bare.push_back(bare_turn(options, producers, std::max(1, static_cast<int>(std::lround(store.back().batch)))));
       ideal.push_back(bare_turn(options, producers, producers == 16 ? 8 : producers));
     }
     const std::string at = " at " + std::to_string(producers);

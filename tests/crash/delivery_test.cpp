@@ -80,7 +80,8 @@ TEST_CASE("[N2] killed between every two steps of a delivery: nothing is lost, a
   // Requests that the receiver sees: a second one only where its answer was not recorded.
   const std::map<std::string, std::size_t> points = {
       {"outbox.committed", 1}, {"outbox.before_send", 1}, {"outbox.sent_before_record", 2}, {"outbox.recorded", 1}};
-  for (const auto& [point, requests] : points) {
+  for (const auto& [point, wanted] : points) {
+    const std::size_t requests = wanted;
     INFO(point);
     const std::size_t before = sink.count();
     box.kill_agent();

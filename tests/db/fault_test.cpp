@@ -18,7 +18,6 @@
 namespace bide::db {
 namespace {
 
-using test::DiskFault;
 using test::DiskOp;
 using test::eventually;
 using test::Loss;

@@ -84,7 +84,8 @@ TEST_CASE("a newer, a different and a foreign file are refused and keep their by
   SECTION("newer") {
     make(path, one_more());
     const std::string before = digest(dir);
-    REQUIRE(read_file(dir / "bide.db-wal").size() > 0);  // the last close left it: nothing is checkpointed by the way
+    REQUIRE_FALSE(
+        read_file(dir / "bide.db-wal").empty());  // the last close left it: nothing is checkpointed by the way
     CHECK(refused(dir.str(), kTestMigrations).find("0003_more.sql") != std::string::npos);
     CHECK(digest(dir) == before);
     CHECK(refused(dir.str(), one_more()).empty());

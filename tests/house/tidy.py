@@ -65,7 +65,9 @@ def main():
             with open(stamp, "w", encoding="utf-8") as file:
                 file.write(value)
             return []
-        return [ran.stdout.strip() or ran.stderr.strip()]
+        found = ran.stdout.strip() or ran.stderr.strip()
+        print(found, flush=True)  # at once: the whole takes long
+        return [f"{path}: see above"]
 
     complaints = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -9,7 +9,6 @@
 using namespace bide;
 using kernel::Effect;
 using kernel::RunStatus;
-using kernel::StepStatus;
 using test::Rig;
 
 namespace {

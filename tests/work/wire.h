@@ -71,7 +71,7 @@ class Wire {
     using Kind = work::Answered::Kind;
     if (wanted.kind != Kind::answered && wanted.kind != Kind::failed) return wanted;  // nothing leaves the process
     if (wanted.error == MemoryTransport::refused().error) {
-      const auto got = loopback_.post(down_, envelope);
+      auto got = loopback_.post(down_, envelope);
       CHECK(got.kind == Kind::failed);
       return got;
     }
