@@ -353,7 +353,7 @@ TEST_CASE("every state of a run × every verb has one verdict") {
       Fence fence = f.fence(run);
       if (kRunsAt[i] == RunAt::stale) --fence.epoch;
       const std::int64_t events = f.events();
-      const std::string verdict = verdict_of(f, [&](db::Tx& tx) { return act(f, tx, fence); });
+      const std::string verdict = verdict_of(f, [&, &act = act](db::Tx& tx) { return act(f, tx, fence); });
       const RunStatus to = f.run(run).status;
       REQUIRE(row.verdicts[i] != nullptr);
       CHECK(verdict + ">" + std::string(to_text(to)) == row.verdicts[i]);
@@ -380,11 +380,11 @@ TEST_CASE("every state of a step × every verb has one verdict, and none under a
       // K2: the same under an old epoch, and under another owner, changes nothing.
       for (const Fence& stale : {Fence{run, KernelFixture::kEpoch - 1, KernelFixture::kOwner},
                                  Fence{run, KernelFixture::kEpoch, "local:other"}}) {
-        CHECK(verdict_of(f, [&](db::Tx& tx) { return act(tx, stale, step); }) == "lost");
+        CHECK(verdict_of(f, [&, &act = act](db::Tx& tx) { return act(tx, stale, step); }) == "lost");
         CHECK(f.step(step).status == kStepsAt[i]);
         CHECK(f.run(run).status == RunStatus::running);
       }
-      const std::string verdict = verdict_of(f, [&](db::Tx& tx) { return act(tx, f.fence(run), step); });
+      const std::string verdict = verdict_of(f, [&, &act = act](db::Tx& tx) { return act(tx, f.fence(run), step); });
       const StepStatus to = f.step(step).status;
       REQUIRE(row.verdicts[i] != nullptr);
       CHECK(verdict + ">" + std::string(to_text(to)) == row.verdicts[i]);
@@ -464,7 +464,7 @@ TEST_CASE("every state of a wait × every verb has one verdict") {
       if (kWaitsAt[i] == WaitAt::overdue) deadline = f.store->now() - 1;
       const WaitId wait = f.make_wait(run, step, from, WaitKind::approval, deadline);
       const WaitRow before = f.wait(wait);
-      const std::string verdict = verdict_of(f, [&](db::Tx& tx) { return act(f, tx, before); });
+      const std::string verdict = verdict_of(f, [&, &act = act](db::Tx& tx) { return act(f, tx, before); });
       const WaitStatus to = f.wait(wait).status;
       REQUIRE(row.verdicts[i] != nullptr);
       CHECK(verdict + ">" + std::string(to_text(to)) == row.verdicts[i]);

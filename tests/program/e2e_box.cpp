@@ -124,7 +124,7 @@ void Box::suspended(const std::string& run) const {
 }
 
 Json Box::fails(const std::string& run, const std::string& code) const {
-  const Json error = comes_to(run, "failed")["error"];
+  Json error = comes_to(run, "failed")["error"];
   INFO(error.dump());
   CHECK(error["code"] == code);
   return error;

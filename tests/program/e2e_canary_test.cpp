@@ -244,7 +244,7 @@ TEST_CASE(
   a.box.stop_agent();
   a.absent("the agent's own log", a.box.agent().err() + a.box.agent().out());
   CHECK(a.box.agent().err().size() > 1'000);
-  CHECK(a.files() == "");
+  CHECK(a.files().empty());
 }
 
 }  // namespace bide::test
