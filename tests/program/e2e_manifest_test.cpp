@@ -77,7 +77,7 @@ TEST_CASE("e2e: what works on beside a waiting verb holds the attempt, and no lo
   const std::string bounded = box.start("bounded");
   box.suspended(bounded);
   const std::string held = box.start("held");
-  eventually([&] { return box.json({"explain", held})["held_by"].size() > 0; }, "somebody holds it", 60s);
+  eventually([&] { return !box.json({"explain", held})["held_by"].empty(); }, "somebody holds it", 60s);
   CHECK_FALSE(holds_within(2s, [&] { return box.status(held) != "running"; }));
   CHECK(box.bide({"cancel", held}).exit.code == 0);
   CHECK(box.bide({"cancel", bounded}).exit.code == 0);

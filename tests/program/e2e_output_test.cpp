@@ -64,7 +64,7 @@ TEST_CASE("[N114] e2e: 5 MB of output lie in a file, and the replay prints the s
               "bide wait approval A\nbide result code:=$c\n");
   const auto comes_back = [&](const std::string& decision) {
     write_file(box.out("attempts"), "");
-    const std::string run = box.start("large");
+    std::string run = box.start("large");
     box.suspended(run);
     box.restart();
     box.decide(run, decision);

@@ -151,7 +151,7 @@ TEST_CASE("[A7] e2e: run_as: the agent's file, other runs and the run's own gate
                return "it has tried: " + w.box.text("codes") + w.box.text("said") + w.box.bide({"log", run}).out;
              });
   CHECK(w.box.lines("pried") == 1);
-  CHECK(w.box.text("leaks") == "");
+  CHECK(w.box.text("leaks").empty());
   CHECK(w.box.text("codes") == "403\n403\n403\n");
   CHECK(w.box.text("said").find("forbidden") != std::string::npos);
   CHECK(mode_of(w.box.data() + "/bide.db") == 0600);

@@ -141,11 +141,9 @@ TEST_CASE("examples: a dump is restored elsewhere before it counts, and one that
   const Json result = shop.result(run);
   CHECK(result["rows"] == "empty=0 things=3 ");
   CHECK(shop.box.lines("restore-dump") == 1);
-  const Finished rows =
-      test::run({.argv = {"sh", "-c",
-                          "gzip -dc \"$1\" | sqlite3 :memory: '.read /dev/stdin' 'SELECT name FROM things "
-                          "WHERE id = 1'",
-                          "sh", result["dump"].get<std::string>()}});
+  const std::string query =
+      "gzip -dc \"$1\" | sqlite3 :memory: '.read /dev/stdin' 'SELECT name FROM things WHERE id = 1'";
+  const Finished rows = test::run({.argv = {"sh", "-c", query, "sh", result["dump"].get<std::string>()}});
   CHECK(rows.out == "a'b\n");
   shop.each_step_once(run);
   fs::remove(result["dump"].get<std::string>());

@@ -57,7 +57,7 @@ void Shop::held(int steps) const {
 
 void Shop::each_step_once(const std::string& run) const {
   const Json journal = box.json({"journal", run});
-  CHECK(journal["items"].size() > 0);
+  CHECK_FALSE(journal["items"].empty());
   for (const Json& step : journal["items"]) {
     INFO(step.dump());
     CHECK(step["executions"].get<int>() <= 1);

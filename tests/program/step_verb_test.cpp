@@ -27,8 +27,8 @@ TEST_CASE("A step prints exactly what is recorded, after it is, and does not run
   CHECK(begun[0].token == "Bearer bat_7_3_secret");
   const json& body = begun[0].body;
   CHECK(body.at("name") == "fetch");
-  CHECK(body.at("branch") == "");
-  CHECK(body.at("key") == "");
+  CHECK(body.at("branch").get<std::string>().empty());
+  CHECK(body.at("key").get<std::string>().empty());
   CHECK(body.at("effect") == "idempotent");
   CHECK(body.at("request") == json{{"argv", {"sh", "-c", "echo run >>ran; printf \"a\\nb\""}}});
   CHECK_FALSE(body.contains("retries"));  // what is not said, the manifest says

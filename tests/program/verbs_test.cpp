@@ -232,7 +232,7 @@ TEST_CASE("A refusal ends the run with its code, a lost lease keeps silent, and 
     return AgentAnswer{status, {{"code", code}, {"detail", "because"}}};
   });
   Process process(agent.script("bide wait signal x || true; touch after"));
-  eventually([&] { return !agent.requests(ended ? "end" : "waits").empty(); }, "it has asked");
+  eventually([&, ended = ended] { return !agent.requests(ended ? "end" : "waits").empty(); }, "it has asked");
   CHECK_FALSE(process.wait(milliseconds(150)));
   CHECK_FALSE(std::filesystem::exists(agent.dir() / "after"));
   if (ended) {

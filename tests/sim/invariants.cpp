@@ -85,9 +85,9 @@ void World::check() {
 
 // A3: while a step executes, its run's lease is not given back, unless it was taken away.
 void World::check_steps_at_work() {
-  for (const auto& [id, effect] : ledger_.effects) {
-    if (!effect.running() || effect.held || effect.op->kind == OpKind::task) continue;
-    process_->store->read([&, run = id.first](db::ReadTx& tx) {
+  for (const auto& [id, one] : ledger_.effects) {
+    if (!one.running() || one.held || one.op->kind == OpKind::task) continue;
+    process_->store->read([&, run = id.first, &effect = one](db::ReadTx& tx) {
       db::Query q(tx,
                   "SELECT status, EXISTS (SELECT 1 FROM events e WHERE e.run_id = r.id AND e.kind = 'run.abandoned') "
                   "FROM runs r WHERE id = ?");

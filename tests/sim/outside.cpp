@@ -157,7 +157,7 @@ std::string World::play_step(flow::Context& context, const Op& op) {
     options.compensate_argument = "{\"run\":" + std::to_string(run.value) + ",\"op\":" + std::to_string(op.index) + "}";
   }
   if (op.probe != ProbeKind::none) options.probe = [this, run, &op](const flow::EffectInfo&) { return probe(run, op); };
-  const std::string result = context.step(
+  std::string result = context.step(
       op.name, op.effect, [this, run, &op](const flow::EffectInfo& info) { return execute(run, op, info); }, options);
   check_result(run, op, result);
   return result;

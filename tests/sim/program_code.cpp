@@ -52,7 +52,7 @@ std::string World::program_step(flow::Attempt& attempt, const Op& op, const std:
     }
     const auto* execute = std::get_if<flow::Execute>(&outcome);
     if (execute == nullptr) {
-      const std::string result = answered(attempt, std::move(outcome));
+      std::string result = answered(attempt, std::move(outcome));
       check_result(run, op, result);
       return result;
     }

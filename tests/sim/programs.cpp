@@ -63,7 +63,7 @@ void World::move_holders() {
     }
     if (holder.phase != Holder::Phase::ended || holder.handing || holder.hand_at > true_ || process_->dead()) continue;
     holder.handing = true;
-    fibers_.spawn([this, nonce = nonce] { hand_in(nonce); }, [&holder] { holder.handing = false; });
+    fibers_.spawn([this, nonce = nonce] { hand_in(nonce); }, [&holder = holder] { holder.handing = false; });
   }
 }
 

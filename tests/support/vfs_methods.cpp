@@ -174,7 +174,7 @@ int x_shm_lock(sqlite3_file* file, int first, int count, int flags) {
   if (node_of(f).dead && (flags & SQLITE_SHM_LOCK) != 0) return SQLITE_IOERR_SHMLOCK;
   auto& slots = node_of(f).slots;
   const auto begin = static_cast<std::size_t>(first);
-  const auto end = static_cast<std::size_t>(first + count);
+  const auto end = begin + static_cast<std::size_t>(count);
   const auto bit = [](std::size_t i) { return 1U << i; };
   if ((flags & SQLITE_SHM_UNLOCK) != 0) {
     for (std::size_t i = begin; i < end; ++i) {

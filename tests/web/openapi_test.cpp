@@ -145,8 +145,10 @@ TEST_CASE("[OpenAPI] the answers of a run's life are as the document says") {
   AgentFront front;
   ApiDocument& document = ApiDocument::get();
   const auto ask = [&](const std::string& method, const std::string& target, const std::string& body = {}) {
-    const HttpAnswer answer = front.ask(method, target, body);
-    CHECK(document.check(method, target, answer) == "");
+    HttpAnswer answer = front.ask(method, target, body);
+    const std::string wrong = document.check(method, target, answer);
+    INFO(wrong);
+    CHECK(wrong.empty());
     return answer;
   };
   const int before = document.checked();
@@ -221,7 +223,9 @@ TEST_CASE("[OpenAPI] requests that are made from the document meet no fault, and
     if (closing) client = front.client();
     const bool not_ready = operation.path == "/readyz";
     CHECK((answer.status >= 200 && (answer.status < 500 || (not_ready && answer.status == 503))));
-    CHECK(document.check(operation.method, target, answer) == "");
+    const std::string wrong = document.check(operation.method, target, answer);
+    INFO(wrong);
+    CHECK(wrong.empty());
     understood += answer.status < 300 ? 1 : 0;
   }
   CHECK(understood > requests / 10);  // they are not all refused at the door

@@ -42,7 +42,7 @@ TEST_CASE("[N20] the child's end, the parent's step and its wake are one commit"
     return c.input();
   });
   rig.add("parent", [&](flow::Context& c) {
-    const std::string got = c.call("child", R"({"n": 1.50})");
+    std::string got = c.call("child", R"({"n": 1.50})");
     c.step("after", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) { return std::to_string(++after); });
     return got;
   });

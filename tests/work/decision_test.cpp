@@ -25,7 +25,7 @@ std::string decision_of(const std::string& resolution) {
 struct Gated {
   explicit Gated(flow::ApprovalOptions options = {}, Rig::Mode mode = Rig::Mode::inlined) : rig(mode) {
     rig.add("flow", [this, options](flow::Context& c) {
-      const std::string answer = c.approval("ship it?", options);
+      std::string answer = c.approval("ship it?", options);
       return c.step("ship", kernel::Effect::non_idempotent, [this, answer](const flow::EffectInfo&) {
         ++effects;
         return answer;
@@ -70,7 +70,7 @@ TEST_CASE("[N53] two decisions at once, from two threads") {
   Rig rig(Rig::Mode::threaded);
   std::atomic<int> effects{0};
   rig.add("flow", [&](flow::Context& c) {
-    const std::string answer = c.approval("?");
+    std::string answer = c.approval("?");
     return c.step("act", kernel::Effect::non_idempotent, [&](const flow::EffectInfo&) {
       ++effects;
       return answer;

@@ -270,7 +270,7 @@ TEST_CASE("[N30] shutdown in an effect: its outcome is recorded, the run is hand
   std::atomic<int> effects{0};
   std::atomic<int> later{0};
   rig.add("flow", [&](flow::Context& c) {
-    const std::string result = c.step("pay", Effect::non_idempotent, [&](const flow::EffectInfo&) {
+    std::string result = c.step("pay", Effect::non_idempotent, [&](const flow::EffectInfo&) {
       ++effects;
       gate.wait();
       return std::string("1");

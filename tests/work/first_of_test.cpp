@@ -127,7 +127,7 @@ TEST_CASE("[A10] replay gives the winner again, and cancel closes the group") {
   int entered = 0;
   rig.add("race", [&](flow::Context& c) {
     ++entered;
-    const std::string first = c.first_of({Alternative::signal("a"), Alternative::timer(kHour)});
+    std::string first = c.first_of({Alternative::signal("a"), Alternative::timer(kHour)});
     c.signal("then");
     return first;
   });

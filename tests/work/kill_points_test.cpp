@@ -259,7 +259,7 @@ TEST_CASE(
     Mortal t(Rig::Mode::threaded);
     std::atomic<int> effects{0};
     t.rig.add("flow", [&](flow::Context& c) {
-      const std::string answer = c.approval("?");
+      std::string answer = c.approval("?");
       c.step("act", kernel::Effect::non_idempotent,
              [&](const flow::EffectInfo&) { return ++effects, std::string("1"); });
       return answer;

@@ -40,7 +40,7 @@ TEST_CASE("[O1] a message of a native workflow: one entry, one row, one key, no 
   int entered = 0;
   rig.add("flow", [&](flow::Context& c) {
     ++entered;
-    const std::string sent = c.send("http://a.example/in", R"({"n": 1.50})");
+    std::string sent = c.send("http://a.example/in", R"({"n": 1.50})");
     c.sleep(3'600'000);
     return sent;
   });

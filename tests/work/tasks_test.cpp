@@ -43,7 +43,7 @@ TEST_CASE(
     return std::string("\"image\"");
   });
   rig.add("flow", [](flow::Context& c) {
-    const std::string image = c.task("render", R"({"page": 1.0})");
+    std::string image = c.task("render", R"({"page": 1.0})");
     c.signal("go");
     return image;
   });
