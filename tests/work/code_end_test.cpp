@@ -43,7 +43,7 @@ struct Five {
   explicit Five(flow::Join join = flow::Join::all) {
     rig.add("flow", [this, join](flow::Context& c) {
       c.branches({[this](flow::Context& b) {
-                    const std::string got = b.step("slow", Effect::non_idempotent, [this](const flow::EffectInfo&) {
+                    std::string got = b.step("slow", Effect::non_idempotent, [this](const flow::EffectInfo&) {
                       ++inside;
                       (void)test::holds_within(60s, [this] { return release.load(); });
                       if (die) throw test::Died{};

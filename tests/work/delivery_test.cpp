@@ -36,7 +36,7 @@ class TableResolver final : public work::Resolver {
 };
 
 struct Post {
-  explicit Post(work::HttpTransportOptions options = {}) : transport(clock, resolver, std::move(options)) {}
+  explicit Post(const work::HttpTransportOptions& options = {}) : transport(clock, resolver, options) {}
   Answered operator()(const std::string& url, std::vector<std::string> allow = {}, DurationMs deadline = 5'000) {
     work::Envelope envelope;
     envelope.url = url;
@@ -55,7 +55,7 @@ struct Post {
 TEST_CASE("[O4] a request arrives byte for byte, on the path and for the host of its URL") {
   Sink sink;
   Post post;
-  const auto answer = post(sink.url("/a%20b/c?x=%2F&y=1#gone"), {sink.address()});
+  auto answer = post(sink.url("/a%20b/c?x=%2F&y=1#gone"), {sink.address()});
   CHECK(answer.kind == Kind::answered);
   CHECK(answer.status == 200);
   REQUIRE(sink.count() == 1);
@@ -76,7 +76,7 @@ TEST_CASE("[F06] a receiver that hangs or drips does not extend the deadline, an
   const auto timed = [&](Sink::Reply reply) {
     sink.script([reply](const Sink::Request&, int) { return reply; });
     const BootMs began = post.clock.boot_ms();
-    const auto answer = post(sink.url(), {sink.address()}, 400);
+    auto answer = post(sink.url(), {sink.address()}, 400);
     CHECK(post.clock.boot_ms() - began < 2'000);
     CHECK(answer.kind == Kind::failed);
     return answer;
@@ -276,13 +276,10 @@ TEST_CASE("[F09] the webhook that calls home: no forged target reaches the canar
       for (const char* path : {"", "/hook", "?x=1#y"}) refused(std::string(scheme) + "://" + host + ":" + port + path);
     }
   }
-  for (const char* odd :
-       {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/", "//127.0.0.1/", "http:127.0.0.1", "http://",
-        "http:///x", "http://[::1", "http://127.0.0.1:0/", "http://127.0.0.1:99999/", "http://127.0.0.1:80:80/",
-        "http://127.0.0.1\\@example.org/", "http://a\r\nHost: b/", "javascript:1",
-        "http://127.0.0.1:"
-        "-1/",
-        "http://example.org:/"})
+  for (const char* odd : {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/", "//127.0.0.1/",
+                          "http:127.0.0.1", "http://", "http:///x", "http://[::1", "http://127.0.0.1:0/",
+                          "http://127.0.0.1:99999/", "http://127.0.0.1:80:80/", "http://127.0.0.1\\@example.org/",
+                          "http://a\r\nHost: b/", "javascript:1", "http://127.0.0.1:-1/", "http://example.org:/"})
     refused(odd);
   CHECK(vectors >= 400);
   CHECK(canary.connections() == 0);

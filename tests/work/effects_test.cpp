@@ -184,7 +184,6 @@ TEST_CASE("[N27] a native probe is not asked before settle_after has passed") {
   options.settle_after = 10'000;
   options.inline_sleep = 0;
   test::Rig rig(test::Rig::Mode::threaded, options);
-  Gate gate;
   std::atomic<int> probes{0};
   std::atomic<bool> first{true};
   rig.add("flow", [&](flow::Context& c) {
@@ -224,7 +223,7 @@ TEST_CASE("[N28] a native step that hangs past its timeout is abandoned, its lat
       flow::StepOptions options;
       options.timeout = 5'000;
       options.backoff = 60'000;
-      const std::string result = c.step(
+      std::string result = c.step(
           "slow", effect,
           [&](const flow::EffectInfo& info) {
             ledger.append(info);

@@ -14,7 +14,6 @@ namespace bide {
 namespace {
 
 namespace fs = std::filesystem;
-using kernel::RunStatus;
 using test::Rig;
 
 constexpr DurationMs kDay = 24LL * 3'600'000;
@@ -82,7 +81,7 @@ std::string text_of(const fs::path& file) {
 
 // Files, a link, a read-only folder, an executable.
 fs::path make_seed(Rig& rig) {
-  const fs::path seed = rig.dir.str("seed");
+  fs::path seed = rig.dir.str("seed");
   for (int i = 0; i < 20; ++i) put(seed / "src" / ("file" + std::to_string(i)), "text " + std::to_string(i));
   put(seed / "bin" / "tool", "#!/bin/sh\n");
   fs::permissions(seed / "bin" / "tool", fs::perms::owner_all);

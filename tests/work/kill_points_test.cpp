@@ -269,7 +269,6 @@ TEST_CASE(
     const auto wait = pending_wait(t.rig, run);
     std::atomic<int> answered{0};
     std::atomic<int> faults{0};
-    std::atomic<int> answered_before_fatal{-1};
     {
       db::Gate gate(*t.rig.store);
       std::vector<std::jthread> people;

@@ -21,7 +21,7 @@ struct Doubt {
       flow::StepOptions options;
       options.request = R"({"amount":7})";
       options.assume = assume;
-      const std::string paid = c.step(
+      std::string paid = c.step(
           "pay", kernel::Effect::non_idempotent,
           [this](const flow::EffectInfo& info) {
             ++paid_;

@@ -8,7 +8,6 @@ namespace {
 
 using kernel::Effect;
 using kernel::RunStatus;
-using kernel::StepStatus;
 using test::Rig;
 
 TEST_CASE("[N38] a branch's step failed once of six while another branch replays: the run fails after the sixth only") {

@@ -11,7 +11,6 @@ namespace {
 
 using kernel::Effect;
 using kernel::RunStatus;
-using kernel::StepStatus;
 using test::Rig;
 using test::verdict;
 
