@@ -20,7 +20,7 @@ auto row_of(Row& rows, std::string_view hash) {
 
 std::string Sessions::make_code(const std::string& name, unsigned scopes, const std::string& origin) {
   Lock lock(mutex_);
-  const std::string code = random_.uid();
+  std::string code = random_.uid();
   codes_.push_back({sha256(code), clock_.boot_ms() + limits::kCodeMs, {name, scopes, "", origin}});
   if (codes_.size() > kKept) codes_.pop_front();
   return code;

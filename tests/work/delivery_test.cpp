@@ -55,7 +55,7 @@ struct Post {
 TEST_CASE("[O4] a request arrives byte for byte, on the path and for the host of its URL") {
   Sink sink;
   Post post;
-  auto answer = post(sink.url("/a%20b/c?x=%2F&y=1#gone"), {sink.address()});
+  const auto answer = post(sink.url("/a%20b/c?x=%2F&y=1#gone"), {sink.address()});
   CHECK(answer.kind == Kind::answered);
   CHECK(answer.status == 200);
   REQUIRE(sink.count() == 1);

@@ -201,7 +201,7 @@ TEST_CASE("[N124] an agent that has nothing else to do sees a step that is too l
   rig.executor->set_overdue_bell([&](BootMs at) { rig.sweep->look_at(at); });
   rig.sweep->start();
   rig.executor->start();
-  test::eventually([&] { return rig.sweep->last_report().duties.size() > 0; }, "the first pass");
+  test::eventually([&] { return !rig.sweep->last_report().duties.empty(); }, "the first pass");
   const RunId run = rig.start("flow");
   rig.executor->ring();
   test::eventually([&] { return effects == 1; }, "the effect");

@@ -13,7 +13,6 @@ namespace {
 using kernel::RunStatus;
 using kernel::WaitStatus;
 using test::kApproved;
-using test::kDenied;
 using test::pending_wait;
 using test::Rig;
 using test::verdict;
