@@ -28,6 +28,8 @@ if(BIDE_COVERAGE)
 endif()
 
 if(BIDE_TESTS)
+  include(ProcessorCount)
+  ProcessorCount(cores)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   # The binary directory must have been built by the compiler whose commands clang-tidy reads.
   add_custom_target(check
@@ -35,7 +37,7 @@ if(BIDE_TESTS)
     COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target all
     COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target headers
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tests/house/tidy.py ${CMAKE_BINARY_DIR}
-    COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -LE long
+    COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -j${cores} -LE "^(long|bench)$"
     WORKING_DIRECTORY ${CMAKE_BINARY_DIR}
     USES_TERMINAL VERBATIM)
 endif()
