@@ -73,9 +73,7 @@ kernel::StepIntent Attempt::intent_of(const Entry& entry) const {
 Closed Attempt::continue_as_new(std::string input) {
   Guard guard(mutex_);
   if (closing_ != Closing::open || cancelled_) return Closed{closing_ != Closing::open ? closing_ : Closing::cancelled};
-  const bool joined = std::none_of(journal_.all().begin(), journal_.all().end(),
-                                   [](const auto& item) { return item.second->open || item.second->executing; });
-  if (options_.style == Style::program && !joined) {
+  if (options_.style == Style::program && !journal_.at_work().empty()) {
     (void)end_locked(guard, error_json("UnfinishedBranch",
                                        "The program went on as a new run while a verb in the background was open: add "
                                        "`wait` before it."));
@@ -123,9 +121,8 @@ bool Attempt::verb_killed() const {
   };
   // Every entry that is not answered, not only those asleep in block(): one that was woken (by its own hang-up) and
   // looks into the file just now must not be missed.
-  return std::any_of(journal_.all().begin(), journal_.all().end(), [&](const auto& item) {
-    return (item.second->open || item.second->executing) && gone(item.second->verb);
-  });
+  const auto& entries = journal_.at_work();
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& item) { return gone(item.second->verb); });
 }
 
 bool Attempt::end_if_verb_killed() {
@@ -307,7 +304,7 @@ void Attempt::tell(db::Tx& tx, const kernel::Ripples& ripples) {
 std::vector<Attempt::OpenCall> Attempt::open_calls() const {
   Guard guard(mutex_);
   std::vector<OpenCall> calls;
-  for (const auto& [seq, entry] : journal_.all()) {
+  for (const auto& [seq, entry] : journal_.at_work()) {
     if (entry->executing)
       calls.push_back({seq, entry->verb, false, true, entry->deadline_boot_ms, entry->holder,
                        entry->row.nonce.value_or(""), entry->adopted,

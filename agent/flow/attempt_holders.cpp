@@ -31,6 +31,7 @@ void Attempt::adopt(std::vector<kernel::ProcessRow> holders) {
     for (const auto& [seq, entry] : journal_.all()) {
       if (entry->row.id != *holder.step) continue;
       entry->executing = true;
+      journal_.begins(*entry);
       entry->adopted = true;
       entry->holder =
           this_boot ? ProcessKey{static_cast<int>(holder.pid), static_cast<std::uint64_t>(holder.pid_start)} : gone;

@@ -27,7 +27,7 @@ struct Attempt::Overdue {
 Attempt::Overdue Attempt::overdue() {
   Overdue found;
   const BootMs boot = store_.system_clock().boot_ms();
-  for (const auto& [seq, entry] : journal_.all()) {
+  for (const auto& [seq, entry] : journal_.at_work()) {
     if (!entry->executing || entry->deadline_boot_ms == 0 || entry->deadline_boot_ms > boot) continue;
     if (entry->probed) {
       found.unanswered.push_back(entry->row.id);

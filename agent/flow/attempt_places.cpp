@@ -119,6 +119,7 @@ std::variant<Entry*, Outcome> Attempt::locate(Guard& guard, kernel::StepKind kin
   if (!replayed && fresh_bell_) std::exchange(fresh_bell_, {})();
   entry->visited = true;
   entry->open = true;
+  journal_.begins(*entry);
   entry->ask = ask;
   if (options_.style == Style::remote && !entry->stored) entry->opening = true;
   return entry;

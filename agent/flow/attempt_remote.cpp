@@ -45,6 +45,7 @@ void Attempt::resume() {
     if (!begun) continue;
     entry->executing = true;
     entry->open = true;
+    journal_.begins(*entry);
     entry->ask.branch = entry->place;
     entry->ask.name = entry->row.name;
     entry->ask.effect = entry->row.effect;

@@ -157,6 +157,7 @@ Outcome Attempt::execute(Guard& guard, Entry& entry, const Caller& caller) {
   if (over() || cancelled_) return closed_outcome(entry);
   ++executing_;
   entry.executing = true;
+  journal_.begins(entry);
   entry.verb = caller.process;
   entry.row.nonce = random_.uid();
   entry.probed = false;
@@ -275,6 +276,7 @@ std::optional<Outcome> Attempt::in_doubt(Guard& guard, Entry& entry, const Calle
       return block(guard, entry, caller, seen, store_.now() + left, WaitId(), true);
     entry.probed = true;
     entry.executing = true;  // the gate is held while a probe runs
+    journal_.begins(entry);
     entry.verb = caller.process;
     ++executing_;
     entry.row.nonce = random_.uid();

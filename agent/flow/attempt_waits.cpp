@@ -318,8 +318,9 @@ bool Attempt::try_suspend(const std::set<std::int64_t>& looked_at) {
   if (closing_ != Closing::open || suspending_ || executing_ > 0 || waiters_.empty()) return false;
   if (rung_.load()) return false;  // somebody has been answered, and may not know it yet
   // Each open verb waits: one that has just been answered stands in no waiter, and its branch would be forgotten.
-  const bool all_wait = std::all_of(journal_.all().begin(), journal_.all().end(), [this](const auto& one) {
-    const Entry* entry = one.second.get();
+  const auto& entries = journal_.at_work();
+  const bool all_wait = std::all_of(entries.begin(), entries.end(), [this](const auto& one) {
+    const Entry* entry = one.second;
     return !entry->open ||
            std::any_of(waiters_.begin(), waiters_.end(), [entry](const Waiter* w) { return w->entry == entry; });
   });

@@ -57,9 +57,15 @@ bool Journal::several_at(std::string_view place) const {
 }
 
 Entry* Journal::open_at(std::string_view place) {
-  const auto [first, last] = by_place_.equal_range(place);
-  const auto it = std::find_if(first, last, [](const auto& p) { return p.second->open; });
-  return it == last ? nullptr : it->second;
+  const auto& entries = at_work();
+  const auto it = std::find_if(entries.begin(), entries.end(),
+                               [&](const auto& p) { return p.second->open && p.second->place == place; });
+  return it == entries.end() ? nullptr : it->second;
+}
+
+const Journal::Entries& Journal::at_work() const {
+  std::erase_if(at_work_, [](const auto& p) { return !p.second->open && !p.second->executing; });
+  return at_work_;
 }
 
 const Entry* Journal::unasked_with(std::string_view request_hash, std::int64_t epoch) const {

@@ -71,11 +71,17 @@ class Journal {
   [[nodiscard]] const Entry* first_unvisited() const;
   [[nodiscard]] const Entry* first_open() const;
   [[nodiscard]] const std::map<std::int64_t, std::unique_ptr<Entry>>& all() const { return by_seq_; }
+  // Those that are open or executing, by seq: few, of a run that may have 100 000. What becomes so is told by begins();
+  // what is neither any more leaves by itself.
+  using Entries = std::map<std::int64_t, Entry*>;
+  void begins(Entry& entry) { at_work_.emplace(entry.row.seq, &entry); }
+  [[nodiscard]] const Entries& at_work() const;
 
  private:
   std::map<std::int64_t, std::unique_ptr<Entry>> by_seq_;
   std::map<std::string, Entry*, std::less<>> by_position_;
   std::multimap<std::string, Entry*, std::less<>> by_place_;
+  mutable Entries at_work_;
   std::int64_t last_seq_ = 0;
 };
 
