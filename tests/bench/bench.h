@@ -41,6 +41,8 @@ struct Report {
 
 // A replayed verb and a fresh step of a program against a process start and a commit.
 [[nodiscard]] Report verbs_benchmark(const Options& options);
+// Its program's part (bide-bench --verbs-to FILE N, within an attempt): a line of medians, in microseconds. Exit code.
+int run_verbs(const std::string& out, int verbs);
 
 // wrk on GET of a run and POST of a decision, against a bare cpp-httplib. Needs wrk.
 [[nodiscard]] Report http_benchmark(const Options& options);

@@ -69,6 +69,7 @@ int usage() {
 }
 
 int run(int argc, char** argv) {
+  if (argc == 4 && std::string_view(argv[1]) == "--verbs-to") return run_verbs(argv[2], std::atoi(argv[3]));
   Options options;
   options.directory = std::filesystem::current_path().string();
   std::string wanted;
