@@ -190,7 +190,7 @@ constexpr auto kKinds = std::to_array<ProblemKind>({
     {"workflow_changing", 409, "The workflow is being changed",
      "Its files changed while they were read, three times over.", "Start the run again when they are written."},
     {"workflow_refused", 409, "The workflow's files are not safe",
-     "Others may change them, they lead out of their folder, or they are too many or too large.",
+     "Others may change them, they lead out of their folder, or they cannot be read.",
      "Mend what the detail names."},
     {"workflow_taken", 409, "The name is taken", "A workflow of this box has the name, and it is no remote one.",
      "Register the app's workflow under another name."},

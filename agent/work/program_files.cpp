@@ -10,6 +10,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -41,17 +42,34 @@ std::string stem_of(const std::string& file) {
   return dot == 0 ? "" : file.substr(0, dot);
 }
 
-std::vector<std::string> entries_of(const std::string& dir) {
+// A part of a tree that is pinned cannot be read: it is gone, or is none (looked at again), or the tree is not taken
+// without it: no right, no descriptor left.
+[[noreturn]] void unreadable(const std::string& path) {
+  if (errno == ENOENT || errno == ENOTDIR) throw Changed{};
+  refuse("workflow_refused", path + " cannot be read: " + std::strerror(errno),
+         "see that the user of the agent can read it, and start it again");
+}
+
+// nullopt: it cannot be read, and errno says why.
+std::optional<std::vector<std::string>> list_of(const std::string& dir) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(dir.c_str()), ::closedir);
+  if (open == nullptr) return std::nullopt;
   std::vector<std::string> names;
-  DIR* open = ::opendir(dir.c_str());
-  if (open == nullptr) return names;
-  while (const dirent* entry = ::readdir(open)) {
+  errno = 0;
+  while (const dirent* entry = ::readdir(open.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
   }
-  ::closedir(open);
+  if (errno != 0) return std::nullopt;
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::vector<std::string> entries_of(const std::string& dir) {
+  auto names = list_of(dir);
+  if (!names) unreadable(dir);
+  return std::move(*names);
 }
 
 bool is_folder(const struct stat& found) { return S_ISDIR(found.st_mode); }
@@ -88,13 +106,13 @@ std::optional<std::string> executable_in(const std::string& dir, const std::vect
 
 std::string read_whole(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) throw Changed{};
+  if (!fd.valid()) unreadable(path);
   std::string text;
   char buffer[64 * 1024];
   ssize_t n = 0;
   while ((n = ::read(fd.get(), buffer, sizeof buffer)) != 0) {
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw Changed{};
+    if (n < 0) unreadable(path);
     text.append(buffer, static_cast<std::size_t>(n));
     if (text.size() > limits::kTreeBytes) throw Changed{};
   }
@@ -130,7 +148,7 @@ struct ProgramFiles::Scan {
   Scan(const std::string& dir, const std::string& name) {
     const auto folder = stat_of(dir);
     if (folder) check_safe(dir, *folder);
-    const auto names = entries_of(dir);
+    const auto names = folder ? entries_of(dir) : std::vector<std::string>();  // none yet: nothing is there
     const auto alone = executable_in(dir, names, name);
     const auto own_folder = stat_of(dir + "/" + name);
     const bool in_folder = own_folder && is_folder(*own_folder);
@@ -234,12 +252,12 @@ struct ProgramFiles::Scan {
 
 std::vector<std::string> ProgramFiles::names() const {
   std::set<std::string> found;
-  for (const auto& entry : entries_of(dir_)) {
+  for (const auto& entry : list_of(dir_).value_or(std::vector<std::string>())) {
     const auto info = stat_of(dir_ + "/" + entry);
     if (!info || entry[0] == '.') continue;
     if (is_executable(*info) && !entry.ends_with(".toml")) found.insert(stem_of(entry));
     if (!is_folder(*info)) continue;
-    const auto inner = entries_of(dir_ + "/" + entry);
+    const auto inner = list_of(dir_ + "/" + entry).value_or(std::vector<std::string>());
     const bool has_main = std::any_of(inner.begin(), inner.end(), [&](const std::string& name) {
       const auto main = stat_of(dir_ + "/" + entry + "/" + name);
       return stem_of(name) == "main" && main && is_executable(*main);
@@ -318,6 +336,8 @@ std::variant<std::string, Problem> ProgramFiles::bytes(const ProgramTree& tree, 
     std::string text = read_whole(path);
     if (sha256(text) == file.sha256) return text;
   } catch (const Changed&) {
+  } catch (Refused& refused) {
+    return std::move(refused.why);
   }
   return problem("workflow_changing", path + " changed while it was read", "start it again");
 }

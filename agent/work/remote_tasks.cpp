@@ -43,8 +43,11 @@ std::optional<kernel::TaskClaim> RemoteTasks::claim(const std::vector<std::strin
         });
       }
       if (claimed) {
+        const BootMs now = store_.system_clock().boot_ms();
         Lock lock(mutex_);
-        leases_[claimed->step] = {claimed->epoch, store_.system_clock().boot_ms() + limits::kTaskLeaseMs};
+        // Of tasks whose worker was never heard of again, or whose run ended under it.
+        std::erase_if(leases_, [now](const auto& one) { return one.second.until <= now; });
+        leases_[claimed->step] = {claimed->epoch, now + limits::kTaskLeaseMs};
         return claimed;
       }
     }
