@@ -256,7 +256,7 @@ const Verb kVerbs[] = {
     {"answer", "answer a question, or say what became of a step in doubt", true, for_answer,
      "bide answer 7 yes\nbide answer 7 '{\"keep\":3}'\nbide answer 8 ran --result '\"abc\"'   it did run, with this "
      "result\n"
-     "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  fail the step"},
+     "bide answer 8 run                    it did not: run it\nbide answer 8 abort                  cancel the run"},
     {"outbox", "what has not gone out yet; try again, or drop it", true, for_outbox,
      "bide outbox\nbide outbox --parked\nbide outbox destinations\nbide outbox retry 5\nbide outbox retry --to "
      "https://example.org"},
@@ -282,7 +282,7 @@ const Verb kVerbs[] = {
      "bide drain && systemctl stop bide\nbide drain --off                       it claims again; so does a restart"},
     {"check", "read a workflow's script for known faults; would its open runs go on in it?", true, for_check,
      "bide check rollout\nbide check ./flows/backup.sh --json"},
-    {"rehearse", "try a workflow out: is it safe to be killed after every verb?", false, for_rehearse,
+    {"rehearse", "try a workflow out, for real: does it bear to be killed between its verbs?", false, for_rehearse,
      "bide rehearse rollout --input '{\"url\":\"https://example.org/a\"}'\n"
      "bide rehearse ./flows/backup.sh --answer prune=no --stub-steps"},
     {"sql", "the agent's file, read-only", false, for_sql,

@@ -1,5 +1,6 @@
 // bide check: what in a workflow's script does not bear to be killed and run again, found by reading it; and whether
 // the open runs would go on in the version that lies in the folder.
+#include <algorithm>
 #include <ostream>
 
 #include "agent/base/clock.h"
@@ -7,6 +8,7 @@
 #include "agent/base/log.h"
 #include "agent/base/text.h"
 #include "agent/cli/scratch.h"
+#include "agent/cli/verb_usage.h"
 #include "agent/cli/verbs.h"
 #include "agent/cli/workflow_files.h"
 #include "agent/service.h"
@@ -37,14 +39,17 @@ std::vector<ScriptFinding> read_scripts(const WorkflowPlace& place) {
   SystemClock clock;
   work::ProgramFiles files(place.config.workflows_dir, clock);
   const auto read = files.read(place.name);
-  if (const auto* refused = std::get_if<Problem>(&read)) throw ConfigFault(refused->detail);
+  if (const auto* refused = std::get_if<Problem>(&read)) throw ConfigFault(told(*refused));
   const auto& tree = std::get<work::ProgramTree>(read);
   std::vector<ScriptFinding> found;
   for (const auto& file : tree.files) {
     const auto bytes = files.bytes(tree, file);
     if (const auto* refused = std::get_if<Problem>(&bytes)) throw ConfigFault(refused->detail);
-    for (auto& finding : work::check_script(file.path, std::get<std::string>(bytes)))
-      found.push_back(std::move(finding));
+    const std::string& text = std::get<std::string>(bytes);
+    std::vector<ScriptFinding> here = work::check_script(file.path, text);
+    for (auto& finding : check_usage(file.path, work::verb_calls(file.path, text))) here.push_back(std::move(finding));
+    std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+    for (auto& finding : here) found.push_back(std::move(finding));
   }
   return found;
 }

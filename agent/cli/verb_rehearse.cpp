@@ -70,8 +70,12 @@ bool ended_by_answer(const RehearsalTrace& trace) {
 struct Rehearsed {
   RehearsalTrace straight;
   std::optional<RehearsalTrace> killed;  // absent: the straight run failed
+  std::optional<RehearsalTrace> again;   // a second straight run, where the killed one did something otherwise
   std::vector<RehearsalDifference> found;
-  [[nodiscard]] bool well() const { return killed && found.empty(); }
+  // What a run leaves behind outside of its workspace is in the way of the next: then nothing can be compared.
+  [[nodiscard]] bool repeatable() const { return !again || again->completed() || ended_by_answer(*again); }
+  [[nodiscard]] bool well() const { return killed && found.empty() && repeatable(); }
+  [[nodiscard]] int runs() const { return 1 + (killed ? 1 : 0) + (again ? 1 : 0); }
 };
 
 Rehearsed rehearse(work::Rehearser& rehearser, const std::string& name, const std::string& input) {
@@ -81,26 +85,36 @@ Rehearsed rehearse(work::Rehearser& rehearser, const std::string& name, const st
   all.killed = rehearser.run(name, input, true, 2 * all.straight.journal.size() + kMoreVerbs);
   all.found = work::differences(all.straight, *all.killed, nullptr);
   if (all.found.empty()) return all;
-  const RehearsalTrace again = rehearser.run(name, input, false);
-  all.found = work::differences(all.straight, *all.killed, &again);
+  all.again = rehearser.run(name, input, false);
+  all.found = work::differences(all.straight, *all.killed, &*all.again);
   return all;
 }
 
 std::string verbs(std::size_t n) { return std::to_string(n) + (n == 1 ? " verb" : " verbs"); }
 
+void say_failed(Console& console, const std::string& what, const RehearsalTrace& trace) {
+  const std::string message = json::string_member(trace.error, "message").value_or("");
+  const std::string said(trim(json::string_member(trace.error, "stderr").value_or("")));
+  console.out << what << ": " << printable(json::string_member(trace.error, "code").value_or("cancelled")) << ": "
+              << printable(message) << "\n";
+  if (!said.empty()) console.out << printable(said.substr(said.rfind('\n') + 1)) << "\n";
+}
+
 void say(Console& console, const std::string& name, const Rehearsed& all) {
-  if (!all.killed) {
-    const std::string message = json::string_member(all.straight.error, "message").value_or("");
-    const std::string said(trim(json::string_member(all.straight.error, "stderr").value_or("")));
-    console.out << "a straight run of " << name << " fails already: "
-                << printable(json::string_member(all.straight.error, "code").value_or("cancelled")) << ": "
-                << printable(message) << "\n";
-    if (!said.empty()) console.out << printable(said.substr(said.rfind('\n') + 1)) << "\n";
+  if (!all.killed) return say_failed(console, "a straight run of " + name + " fails already", all.straight);
+  if (!all.repeatable()) {
+    say_failed(console, name + " cannot be rehearsed: a second straight run fails, where the first did not",
+               *all.again);
+    console.out
+        << "what a run leaves outside of its workspace is in the way of the next: put it into a step that bears "
+           "to be repeated, or into the workspace\n";
     return;
   }
   console.out << name << ": " << verbs(all.straight.journal.size()) << "; killed after each that recorded something\n";
   for (const RehearsalDifference& one : all.found) console.out << printable(one.sentence()) << "\n";
-  if (all.found.empty()) console.out << "no difference to a straight run\n";
+  if (all.found.empty())
+    console.out << "no difference to a straight run in the journal, the result and the files of the workspace ("
+                << all.runs() << " runs; what lies elsewhere is not compared, no probe was asked)\n";
 }
 
 std::string document(const std::string& name, const Rehearsed& all) {
@@ -114,6 +128,7 @@ std::string document(const std::string& name, const Rehearsed& all) {
   out.begin_object().member("workflow", name).member("ok", all.well());
   run(out, "straight", all.straight);
   if (all.killed) run(out, "killed", *all.killed);
+  if (all.again) run(out, "again", *all.again);
   out.key("differences").begin_array();
   for (const RehearsalDifference& one : all.found) {
     out.begin_object().member("after", one.after).member("what", one.what).member("advice", one.advice).end_object();
@@ -146,7 +161,7 @@ int verb_rehearse(Console& console, const Arguments& arguments) {
       work::Rehearser rehearser(service.commands(), clock, watch, arguments.wait_for.value_or(kMost), was_signalled);
       all = rehearse(rehearser, place.name, input);
     } catch (const work::CannotRehearse& cannot) {
-      why_not = cannot.what();
+      why_not = cannot.why ? told(*cannot.why) : cannot.what();
     }
     (void)service.stop();
   }
@@ -154,7 +169,7 @@ int verb_rehearse(Console& console, const Arguments& arguments) {
     console.err << "bide: " << place.name << " cannot be rehearsed: " << printable(why_not) << "\n";
     return kUsage;
   }
-  if (const std::string unused = watch.unused(); !unused.empty())
+  if (const std::string unused = watch.unused(); !unused.empty() && all->killed && all->repeatable())
     console.err << "bide: nothing asked for --answer " << printable(unused) << "\n";
   if (arguments.json) {
     print_json(console, document(place.name, *all));

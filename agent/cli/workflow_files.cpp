@@ -21,4 +21,11 @@ WorkflowPlace find_workflow_files(const Arguments& arguments) {
   return place;
 }
 
+std::string told(const Problem& refused) {
+  std::string text = refused.detail;
+  if (!refused.hint.empty()) text += ": " + refused.hint;
+  if (refused.code == "workflow_unknown") text += " (another folder: --workflows DIR; or name the file, ./NAME.sh)";
+  return text;
+}
+
 }  // namespace bide::cli

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "agent/base/errors.h"
 #include "agent/cli/arguments.h"
 #include "agent/config.h"
 
@@ -15,5 +16,7 @@ struct WorkflowPlace {
 };
 // "rollout", "./flows/rollout.sh", "flows/rollout", "flows/rollout/main.sh". Whether it is there is not looked at.
 [[nodiscard]] WorkflowPlace find_workflow_files(const Arguments& arguments);
+// What ProgramFiles says of a name, and how to name another folder if it is not in this one.
+[[nodiscard]] std::string told(const Problem& refused);
 
 }  // namespace bide::cli

@@ -1,5 +1,8 @@
 // The attempt that a verb belongs to, by its environment, and the law that a verb returns 0 or does not return [V1].
 //
+// With BIDE_CHECK and no attempt a verb only looks at how it is called (`bide check`): it ends with 0 where it would
+// ask the agent or read a file, and with 64 and the sentence where the run would end.
+//
 // Inside an attempt (BIDE_ATTEMPT) all verbs work; inside a step's command (BIDE_STEP, without BIDE_ATTEMPT) only
 // input and progress do, and a journal verb ends the run with NestedVerb. One thread.
 // Failures: an agent that is away is asked again until it is back or we are ended [V2]; what it refuses ends the run.
@@ -12,7 +15,7 @@ namespace bide::verb {
 
 class Attempt {
  public:
-  enum class Where { outside, attempt, step };
+  enum class Where { outside, attempt, step, check };
 
   // Reads BIDE_AGENT, BIDE_ATTEMPT, BIDE_STEP.
   static Attempt of_environment();
@@ -26,6 +29,8 @@ class Attempt {
   // What is asked from now on holds what was read, and that is cut if the program died meanwhile: the agent looks, and
   // the first thing that it answers says that the program lives.
   static void has_read() { has_read_ = true; }
+  // BIDE_CHECK: nothing is known but how the verb is called.
+  [[nodiscard]] static bool only_checks() { return only_checks_; }
 
   // The body of a 2xx answer. Everything else that can be answered ends the run and does not return.
   std::string post(std::string_view operation, const std::string& body) const;
@@ -39,6 +44,7 @@ class Attempt {
   std::string ask(std::string_view method, std::string_view operation, const std::string& body) const;
 
   static inline bool has_read_ = false;  // of the process, as its descriptors are
+  static inline bool only_checks_ = false;
 
   Where where_ = Where::outside;
   std::string agent_;  // socket path

@@ -23,9 +23,10 @@ Usage: bide step [NAME] [OPTIONS] -- COMMAND [ARGUMENT…]
 
 What it does to the world:
   --effect E                pure | idempotent | non_idempotent (the default): what may be run again after a crash
-  --probe CMD               asked after a crash, with sh: 0 it ran (stdout is the result), 100 it did not run
+  --probe CMD               asked after a crash: 0 it ran (stdout is the result), 100 it did not run, else it cannot
+                            tell. By sh -u, in the folder of the step, with what the script exports
   --probe-absent N          another code than 100
-  --assume JSON             the result if a person says that it ran
+  --assume JSON             the result if a person says that it ran; else {"assumed":true}
 If it fails:
   --retries N               tries after the first one; the same entry and key
   --backoff D               between two tries; else 1s, doubling, at most 5 min
@@ -34,7 +35,7 @@ If it fails:
   --on-timeout fail         a non_idempotent one that was ended counts as failed, else it is in doubt
   --try                     hand a final failure to the script: the command's code, 124 for a timeout
 If the run ends failed or cancelled:
-  --compensate CMD          takes the step back, with sh, in this folder; its stdout is in the file $BIDE_RESULT. Those
+  --compensate CMD          takes the step back, by sh -u, in this folder; its stdout is in the file $BIDE_RESULT. Those
                             of completed steps run last first; one must bear to be run again (BIDE_IDEMPOTENCY_KEY)
   --export NAME             a variable that CMD gets as it is now; may be given several times
 Secrets, which the manifest names (secrets = ["TOKEN"]; all are files in $BIDE_SECRETS):
@@ -51,7 +52,7 @@ Its stdout:
 Examples:
   bide step fetch --effect idempotent --retries 3 -- curl -fsS https://example.org/f
   bide step rent --export h --compensate 'give-back "$h"' -- rent "$h"
-  bide step pay --key "$order" --probe 'paid "$order"' -- pay "$order"
+  export order; bide step pay --key "$order" --probe 'paid "$order"' -- pay "$order"
 )"},
     {"each", R"(a step for each line of a list; what is done already is printed again without a process
 Usage: bide each [NAME] --key-from FILE|- [-P N] [OPTIONS of bide step] -- COMMAND [ARGUMENT…]

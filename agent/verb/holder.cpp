@@ -113,7 +113,11 @@ std::string not_started(const HolderJob& job, const SpawnFailed& why) {
   const bool found = !is_among(why.error, kNotFound);
   json::Writer error;
   error.begin_object().member("code", found ? "SpawnFailed" : "NotFound");
-  error.member("message", why.text + (found ? "" : " (a shell function is no command: put it in a file)"));
+  const bool line = job.command[0].find_first_of(" \t\n|;&<>") != std::string::npos;
+  error.member("message", why.text + (found  ? ""
+                                      : line ? " (a line for a shell needs one: -- sh -c '…')"
+                                             : " (a function or a builtin of the shell is no command: put it in a "
+                                               "file, or write -- sh -c '…')"));
   return failure(job, error.end_object().text(), false, false, false);
 }
 

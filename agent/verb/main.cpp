@@ -61,7 +61,8 @@ int exec_agent(char** argv) {
 
 // Before an operator's verb in an attempt: one that must not be called straight there ends the run [V1].
 void check_operator_verb(const Attempt& attempt, const std::string& verb) {
-  if (attempt.where() != Attempt::Where::attempt || is_among(verb, kReading)) return;
+  const bool in_program = attempt.where() == Attempt::Where::attempt || attempt.where() == Attempt::Where::check;
+  if (!in_program || is_among(verb, kReading)) return;
   if (is_among(verb, kChanging)) {
     if (verb == "run") {
       attempt.end_run(
@@ -126,6 +127,7 @@ int front(int argc, char** argv) {
     if (name == verb.name) return run_verb(verb, attempt, {argv + 2, static_cast<std::size_t>(argc - 2)});
   }
   check_operator_verb(attempt, name);
+  if (attempt.where() == Attempt::Where::check) return 0;
   return exec_agent(argv);
 }
 

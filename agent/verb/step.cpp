@@ -111,13 +111,17 @@ void Step::check() {
     list.erase(0, end + 1);
   }
   if (arguments_.has("--export") && !arguments_.has("--compensate"))
-    throw Misuse{"bide step: --export names variables for --compensate CMD, which is not given"};
+    throw Misuse{
+        "bide step: --export names variables for --compensate CMD, which is not given; a --probe and the command "
+        "get all that the script exports: write export NAME before the step"};
   for (const auto& variable : arguments_.all("--export")) {
-    if (std::getenv(variable.c_str()) == nullptr)
+    if (std::getenv(variable.c_str()) == nullptr && !Attempt::only_checks())
       throw Misuse{"bide step: --export " + variable + ": there is no such variable in the environment; write export " +
                    variable + " before it"};
   }
-  for (const auto& name : arguments_.all("--secret")) (void)secret(name);
+  for (const auto& name : arguments_.all("--secret")) {
+    if (!Attempt::only_checks()) (void)secret(name);
+  }
   if (arguments_.has("--secret-result") && effect_ == "non_idempotent") {
     throw Misuse{
         "bide step: --secret-result is for --effect pure or idempotent: its result is not kept, and it is run again in "
@@ -294,12 +298,13 @@ std::string Step::no_holder(const std::string& reply, const SpawnFailed& why) co
   return attempt_.post(operation(reply, "fail"), out.member("retryable", false).end_object().take());
 }
 
-// Did the effect happen? 0: it ran, and stdout is its result; 100: it did not; all else: the probe cannot tell.
+// Did the effect happen? 0: it ran, and stdout is its result; 100: it did not; all else: the probe cannot tell. So does
+// one that names a variable which is not set (-u): a script that forgot to export it would be told of another thing.
 std::string Step::ask_probe(const std::string& reply) {
   // It has as long as its step, 30 s at most: a probe that hangs must not hold the run for ever.
   const DurationMs most = std::min(arguments_.duration("--timeout").value_or(limits::kProbeMs), limits::kProbeMs);
   const CommandRequest probe{
-      {"/bin/sh", "-c", json::string_member(reply, "probe").value_or("exit 1")}, environment(reply), false, most};
+      {"/bin/sh", "-uc", json::string_member(reply, "probe").value_or("exit 1")}, environment(reply), false, most};
   const CommandResult result = run_command(probe, clock_);
   const auto absent = arguments_.number("--probe-absent", 255).value_or(kDidNotRun);
   const bool told = !result.not_started && !result.timed_out && !result.exit.signalled && !result.out_too_large;

@@ -103,7 +103,7 @@ std::string Undo::execute(const std::string& reply, const std::string& compensat
   // A folder that is gone is a failure of the compensation, as `sh` tells it.
   job.command = {"/bin/sh",
                  "-c",
-                 "cd -- \"$1\" && exec /bin/sh -c \"$2\"",
+                 "cd -- \"$1\" && exec /bin/sh -uc \"$2\"",
                  "sh",
                  plain(json::member(compensate, "cwd").value_or("\"/\"")),
                  json::string_member(compensate, "command").value_or("exit 64")};

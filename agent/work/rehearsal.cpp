@@ -186,7 +186,7 @@ RunId Rehearser::start(const std::string& workflow, const std::string& input) {
                                               if (started != nullptr) run = started->run;
                                               return Answer{};
                                             });
-  if (const auto* refused = std::get_if<Problem>(&answered)) throw CannotRehearse(refused->detail);
+  if (const auto* refused = std::get_if<Problem>(&answered)) throw CannotRehearse(*refused);
   return run;
 }
 

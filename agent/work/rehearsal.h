@@ -27,6 +27,8 @@ namespace bide::work {
 
 struct CannotRehearse : std::runtime_error {
   using std::runtime_error::runtime_error;
+  explicit CannotRehearse(const Problem& refused) : std::runtime_error(refused.detail), why(refused) {}
+  std::optional<Problem> why;  // the start was refused
 };
 
 // Goes with the system's, and can be moved on. Thread-safe.

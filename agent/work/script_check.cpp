@@ -18,6 +18,9 @@ constexpr std::string_view kRecorded[] = {"step",  "wait",  "sleep", "call",    
                                           "value", "state", "each",  "continue-as-new"};
 constexpr std::string_view kChangingCommands[] = {"date", "mktemp", "uuidgen", "hexdump", "shuf"};
 constexpr std::string_view kDeclaring[] = {"local", "export", "readonly", "declare", "typeset"};
+constexpr std::string_view kBuiltins[] = {"cd",     "export", "set",  "unset",  "source",  ".",     "alias",
+                                          "eval",   "exec",   "read", "shift",  "trap",    "umask", "local",
+                                          "return", "wait",   "exit", "ulimit", "readonly"};
 constexpr std::string_view kNoFiles[] = {"/dev/null", "/dev/stderr", "/dev/stdout", "/dev/tty"};
 
 template <class List>
@@ -60,6 +63,7 @@ class Checker {
     if (!has_verbs_) return {};
     check_errexit();
     learn_changing_variables();
+    learn_exports();
     for (std::size_t i = 0; i < script_.commands.size(); ++i) check(i);
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
     return std::move(found_);
@@ -138,11 +142,23 @@ class Checker {
           const auto equals = one.find('=');
           if (equals == std::string::npos) continue;
           const std::string name = one.substr(0, one[equals - (equals > 0)] == '+' ? equals - 1 : equals);
+          assigned_.insert(name);
           const std::string value = one.substr(equals + 1);
           const auto why = changes(i, value, expanded_part(value));
           if (why && changing_.emplace(name, *why).second) more = true;
         }
       }
+    }
+  }
+
+  // export x, export x=1, declare -x x, set -a.
+  void learn_exports() {
+    for (const ShellCommand& c : script_.commands) {
+      const bool declares = is_among(c.word(0), kDeclaring) && has_letter(c, 'x');
+      if (c.word(0) == "set" && has_letter(c, 'a')) exported_.insert(assigned_.begin(), assigned_.end());
+      if (c.word(0) != "export" && !declares) continue;
+      for (std::size_t i = 1; i < c.words.size(); ++i)
+        exported_.insert(c.words[i].plain.substr(0, c.words[i].plain.find('=')));
     }
   }
 
@@ -258,6 +274,8 @@ class Checker {
     if (!has_flag(c, verb, "--try")) check_condition(c, name);
     check_arguments(i, verb);
     if (verb.name == "step") check_stdin(c, verb, name);
+    if (verb.name == "step" || verb.name == "each") check_command(c, verb);
+    check_probe(c, verb);
     if (verb.name == "wait") check_names(c, verb);
   }
 
@@ -310,6 +328,37 @@ class Checker {
     }
   }
 
+  // What stands behind `--` is a program and its arguments.
+  void check_command(const ShellCommand& c, const Verb& verb) {
+    std::size_t at = verb.at;
+    while (at < c.words.size() && c.words[at].plain != "--") ++at;
+    const std::string command = c.word(at + 1);
+    if (command.find_first_of(" \t|;&<>") != std::string::npos &&
+        c.words[at + 1].expanded.find('$') == std::string::npos)
+      add(c, "command-line", "behind -- stands one program and its arguments, and there is none of that name",
+          "-- sh -c '" + command + "'");
+    else if (is_among(command, kBuiltins))
+      add(c, "builtin", command + " is a builtin of the shell, no program: the step cannot start it",
+          "-- sh -c '" + command + " … && …'");
+  }
+
+  // A probe is run by a shell of its own: it knows what the script exports, and no other variable.
+  void check_probe(const ShellCommand& c, const Verb& verb) {
+    for (std::size_t i = verb.at; i + 1 < c.words.size() && c.words[i].plain != "--"; ++i) {
+      if (c.words[i].plain != "--probe") continue;
+      const ShellWord& probe = c.words[i + 1];
+      if (probe.expanded.find('$') != std::string::npos) return;  // put in by the script's own shell
+      for (const std::string& name : assigned_) {
+        if (exported_.contains(name) || !uses_variable(probe.plain, name)) continue;
+        add(c, "probe-variable",
+            "the probe is run by a shell of its own, which has no $" + name +
+                ": the script does not export it, and the probe cannot tell",
+            "export " + name + " before the step");
+        return;
+      }
+    }
+  }
+
   void check_names(const ShellCommand& c, const Verb& verb) {
     const std::string kind = c.word(verb.at + 1);
     if (kind == "signal" || has_flag(c, verb, "--name") || has_flag(c, verb, "--key")) return;
@@ -328,22 +377,68 @@ class Checker {
   std::map<std::string, std::string> changing_;  // variables, and what makes them so
   std::set<std::string> written_;                // files that the script has written as a whole so far
   std::set<std::string> unnamed_;                // kinds of waits
+  std::set<std::string> assigned_;               // variables of the script
+  std::set<std::string> exported_;
   std::vector<ScriptFinding> found_;
 };
 
 }  // namespace
+
+namespace {
+
+enum class Language { other, shell, python };
+Language language_of(const std::string& file, std::string_view text) {
+  const std::string_view first = text.substr(0, text.find('\n'));
+  const bool named = first.starts_with("#!");
+  if (file.ends_with(".py") || (named && first.find("python") != std::string_view::npos)) return Language::python;
+  if (file.ends_with(".sh") || file.ends_with(".bash") || (named && first.find("sh") != std::string_view::npos))
+    return Language::shell;
+  return Language::other;
+}
+
+// nullopt: it may be several words, or none.
+std::optional<std::string> told_word(const ShellWord& word) {
+  const bool substitutes = word.raw.find("$(") != std::string::npos || word.raw.find('`') != std::string::npos;
+  if (word.expanded.find('$') == std::string::npos && !substitutes) return word.plain;
+  const bool many = word.plain.find("$@") != std::string::npos || word.plain.find("[@]") != std::string::npos;
+  const auto from = word.plain.find_first_of("$`");
+  if (many || (!word.quoted && (word.raw[0] == '$' || word.raw[0] == '`'))) return std::nullopt;
+  return word.plain.substr(0, from) + std::string(kUnknownWord);
+}
+
+}  // namespace
+
+std::vector<VerbCall> verb_calls(const std::string& file, std::string_view text) {
+  std::vector<VerbCall> calls;
+  if (language_of(file, text) != Language::shell) return calls;
+  const ShellScript script = read_shell(text);
+  for (const ShellCommand& command : script.commands) {
+    if (command.word(0) != "bide" && !command.word(0).ends_with("/bide")) continue;
+    VerbCall call{command.line, "", {"bide"}};
+    bool told = command.words.size() > 1;
+    for (std::size_t i = 1; told && i < command.words.size(); ++i) {
+      const auto word = told_word(command.words[i]);
+      told = word.has_value();
+      call.argv.push_back(word.value_or(""));
+    }
+    if (!told || call.argv[1].find(kUnknownWord) != std::string::npos) continue;
+    const std::size_t index = static_cast<std::size_t>(std::max(command.line, 1)) - 1;
+    if (index < script.lines.size()) call.text = std::string(trim(script.lines[index]));
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
 
 std::vector<ScriptFinding> check_shell(const std::string& file, std::string_view text) {
   return Checker(file, text).all();
 }
 
 std::vector<ScriptFinding> check_script(const std::string& file, std::string_view text) {
-  const std::string_view first = text.substr(0, text.find('\n'));
-  const bool named = first.starts_with("#!");
-  if (file.ends_with(".py") || (named && first.find("python") != std::string_view::npos))
-    return check_python(file, text);
-  if (file.ends_with(".sh") || file.ends_with(".bash") || (named && first.find("sh") != std::string_view::npos))
-    return check_shell(file, text);
+  switch (language_of(file, text)) {
+    case Language::python: return check_python(file, text);
+    case Language::shell: return check_shell(file, text);
+    case Language::other: break;
+  }
   return {};
 }
 

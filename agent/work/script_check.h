@@ -20,6 +20,16 @@ struct ScriptFinding {
 // `file`: its path in the workflow. A file that is neither is read for nothing. In the order of lines.
 [[nodiscard]] std::vector<ScriptFinding> check_script(const std::string& file, std::string_view text);
 
+// A call of `bide` that stands in a shell script so that its words can be told by reading. What the shell puts in at
+// run time is kUnknownWord: a complaint that has it in it is about something that only the run knows.
+struct VerbCall {
+  int line = 0;
+  std::string text;               // the line, trimmed
+  std::vector<std::string> argv;  // "bide", the verb …
+};
+inline constexpr std::string_view kUnknownWord = "‹at-run-time›";
+[[nodiscard]] std::vector<VerbCall> verb_calls(const std::string& file, std::string_view text);
+
 [[nodiscard]] std::vector<ScriptFinding> check_shell(const std::string& file, std::string_view text);
 [[nodiscard]] std::vector<ScriptFinding> check_python(const std::string& file, std::string_view text);
 

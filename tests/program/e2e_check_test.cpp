@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "tests/program/e2e_box.h"
@@ -28,6 +29,54 @@ TEST_CASE("[N117] e2e: check finds by reading what reading can find in the ten u
     const Json report = Json::parse(done.out);
     CHECK(report["findings"].empty());
     CHECK(report["runs"].is_null());  // no agent answers
+  }
+}
+
+TEST_CASE("[N117] e2e: check finds each verb that is called as it cannot be, before a run ends with it") {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"bide step hello echo hi", "write the command after --"},
+      {"bide step a --efect pure -- echo", "did you mean --effect?"},
+      {"bide step b --effect idempotant -- echo", "it is one of pure, idempotent, non_idempotent"},
+      {"bide step c --retries three -- echo", "is no number"},
+      {"bide step d --export n -- echo", "--export names variables for --compensate"},
+      {"bide stpe e -- echo", "did you mean bide step?"},
+      {"bide wait aproval go", "it is bide wait approval TEXT"},
+      {"bide wait approval --name f", "takes one text and has 0"},
+      {"bide sleep 5", "write the length as"},
+      {"bide result ok", "is no field"},
+      {"bide result n:=one", "is no JSON"},
+      {"bide each x --key-from list -- echo", "the command has no {}"},
+      {"bide approve 3", "is for people"},
+      {"timeout 5 bide value sometimes", ""},  // not looked at: what stands before it may change its words
+  };
+  // What only the run knows is no fault: a variable, a file, a secret.
+  std::string script =
+      "n=$(bide input n)\nn_list=$(bide input list)\n"
+      "bide step ok --retries \"$n\" --timeout \"${n}s\" --secret TOKEN -- echo \"$n\"\n"
+      "bide wait question 'When?' --name when --schema form.json\n"
+      "bide wait approval 'Go?' --name go --data \"{\\\"n\\\":$n}\"\n"
+      "bide each all --key-from list -- echo {}\n"
+      "bide call other --input @in.json\n"
+      "bide step many $n_list -- true\n"
+      "bide state set phase \"$n\"; bide show 1 >/dev/null\n"
+      "bide result n:=\"$n\" list:=@list\n";
+  const Scripts right("right.sh", script);
+  const Finished fine = right.bide("check", "right.sh");
+  INFO(fine.out << fine.err);
+  CHECK(fine.exit == Exit{0, 0});
+  for (const auto& [call, said] : wrong) script += call + "\n";
+  const Scripts scripts("wrong.sh", script);
+  const Finished done = scripts.bide("check", "wrong.sh", {"--json"});
+  INFO(done.out << done.err);
+  CHECK(done.exit == Exit{1, 0});
+  std::map<std::string, std::string> found;
+  const Json report = Json::parse(done.out);
+  for (const Json& one : report["findings"])
+    if (one["code"] == "usage") found[one["text"]] = one["what"];
+  for (const auto& [call, said] : wrong) {
+    INFO(call << ": " << found[call]);
+    CHECK(found[call].empty() == said.empty());
+    CHECK(found[call].find(said) != std::string::npos);
   }
 }
 

@@ -36,6 +36,29 @@ TEST_CASE("[N110] e2e: a probe that exits with 1 asks a person, 100 runs the ste
   CHECK(box.lines("paid1") == 1);
 }
 
+TEST_CASE("[N110] e2e: a probe that names what the script has not exported cannot tell: a person is asked") {
+  Box box;
+  // Without `sh -u` it looks for nothing, finds nothing, and the order is paid twice.
+  const std::string pay =
+      "bide step pay --probe 'grep -q \"order-$id\" \"$ledger\" && exit 0; exit 100' -- sh -c 'echo order-7 >> "
+      "\"$1\"; until [ -e \"$2\"/go ]; do sleep 0.02; done' pay \"$ledger\" $OUT\nbide result done=1\n";
+  box.program("unset", "id=7; ledger=$OUT/unset\n" + pay);
+  box.program("exported", "id=7; ledger=$OUT/exported; export id ledger\n" + pay);
+  const std::string unset = box.start("unset");
+  const std::string exported = box.start("exported");
+  eventually([&] { return box.lines("unset") == 1 && box.lines("exported") == 1; }, "both effects have begun");
+  box.kill_all();
+  box.touch("go");
+  box.serve();
+  (void)box.comes_to(exported, "completed");
+  const std::string question = box.wait_of(unset, "reconcile");
+  CHECK(box.lines("unset") == 1);
+  CHECK(box.lines("exported") == 1);
+  CHECK(box.bide({"answer", question, "ran"}).exit.code == 0);
+  (void)box.comes_to(unset, "completed");
+  CHECK(box.lines("unset") == 1);
+}
+
 TEST_CASE("[N123] e2e: a command that a signal ended has no outcome, by effect class [E7]") {
   Box box;
   for (const std::string signal : {"KILL", "SEGV"}) {

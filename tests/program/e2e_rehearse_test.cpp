@@ -131,4 +131,22 @@ TEST_CASE("[N117] e2e: a script that fails by itself is told so, and --keep leav
   CHECK(unknown.exit == Exit{2, 0});
 }
 
+TEST_CASE("[N117] e2e: a script whose second run fails for what the first has left is no clean one") {
+  const Scripts scripts("leaves.sh", "mkdir $OUT/made\nbide wait approval 'Go?'\nbide result ok=yes\n");
+  Finished done = scripts.bide("rehearse", "leaves.sh");
+  INFO(done.out << done.err);
+  CHECK(done.exit == Exit{1, 0});
+  CHECK(done.out.find("cannot be rehearsed: a second straight run fails") != std::string::npos);
+  CHECK(done.out.find("File exists") != std::string::npos);
+  CHECK(done.out.find("no difference") == std::string::npos);
+  fs::remove_all(scripts.out("made"));
+  done = scripts.bide("rehearse", "leaves.sh", {"--json"});
+  INFO(done.out << done.err);
+  CHECK(done.exit == Exit{1, 0});
+  const Json report = Json::parse(done.out);
+  CHECK(report["ok"] == false);
+  CHECK(report["straight"]["status"] == "completed");
+  CHECK(report["again"]["status"] == "failed");
+}
+
 }  // namespace bide::test

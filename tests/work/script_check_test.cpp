@@ -35,6 +35,15 @@ struct Row {
 TEST_CASE("[N117] check finds what does not bear to be run again, and not its right form") {
   const std::vector<Row> rows = {
       {"mkdir out\n", "mkdir:4"},
+      {"bide step a -- cd /tmp\n", "builtin:4"},
+      {"bide step a -- sh -c 'cd /tmp && ls'\n", ""},
+      {"bide step a -- 'echo hi | wc'\n", "command-line:4"},
+      {"bide step a -- \"$tool\" 'hi | wc'\n", ""},
+      {"id=7\nbide step pay --probe 'paid \"$id\"' -- pay $id\n", "probe-variable:5"},
+      {"id=7\nbide step pay --probe \"paid $id\" -- pay $id\n", ""},
+      {"id=7; export id\nbide step pay --probe 'paid \"$id\"' -- pay $id\n", ""},
+      {"export id=7\nbide step pay --probe 'paid \"${id}\"' -- pay $id\n", ""},
+      {"bide step pay --probe 'x=1; paid $x $BIDE_IDEMPOTENCY_KEY' -- pay\n", ""},
       {"mkdir -p out\n", ""},
       {"mkdir -pv out; mkdir --parents a/b\n", ""},
       {"[ -d out ] || mkdir out\n", ""},
@@ -162,4 +171,25 @@ TEST_CASE("[N117] check reads Python by the same patterns") {
       all += finding.code + ":" + std::to_string(finding.line);
     CHECK(all == row.found);
   }
+}
+
+TEST_CASE("[N117] the calls of bide in a script, as far as reading tells their words") {
+  const auto words = [](const std::string& text) {
+    std::string all;
+    for (const auto& call : verb_calls("main.sh", kHead + text)) {
+      if (call.line < 4) continue;
+      for (const auto& word : call.argv) all += "[" + word + "]";
+    }
+    return all;
+  };
+  const std::string unknown(kUnknownWord);
+  CHECK(words("bide step a --effect pure -- echo 'b c'\n") == "[bide][step][a][--effect][pure][--][echo][b c]");
+  CHECK(words("/usr/bin/bide sleep '5s' # later\n") == "[bide][sleep][5s]");
+  CHECK(words("x=$(bide step \"i$i\" --key=\"$k\" -- true)\n") ==
+        "[bide][step][i" + unknown + "][--key=" + unknown + "][--][true]");
+  CHECK(words("bide wait approval \"at $(date)\"\n") == "[bide][wait][approval][at " + unknown + "]");
+  // How many words these are nobody can tell.
+  CHECK(words("bide step a $flags -- true\nbide step a \"$@\"\nbide step a -- $(cat list)\nbide $verb\n").empty());
+  CHECK(words("echo bide step\n# bide step\nxargs bide step a\nbide\n").empty());
+  CHECK(verb_calls("main.py", "bide step a\n").empty());
 }
