@@ -208,10 +208,12 @@ void kill_them(int kills) {
     const int which = kill % 3;
     const auto moment = std::chrono::milliseconds(market.chance() % 300);
     (void)holds_within(moment, [] { return false; });  // chance, and no condition, says when
-    // One of its kind may have to come first.
-    if (holds_within(20s, [&] {
+    // One of its kind may have to come first, of another run if these have no step left.
+    if (holds_within(20s * kSlower, [&] {
           market.answer_all();
-          return market.kill(kVictims[which]);
+          if (market.kill(kVictims[which])) return true;
+          if (market.live() == 0) market.start();
+          return false;
         }))
       ++killed[which];
   }
