@@ -70,7 +70,8 @@ TEST_CASE("[O3] a message of a workflow and an event go over a broker that wants
   box.kill_agent();
   brokers("a-good-password");
   box.serve();
-  for (const Json& row : box.get("/v1/outbox")["items"])
+  const Json rows = box.get("/v1/outbox")["items"];
+  for (const Json& row : rows)
     CHECK(box.ask("POST", "/v1/outbox/" + std::to_string(row["id"].get<int>()) + "/retry", Json::object()).first < 300);
   eventually([&] { return box.rows() == 0 && subscriber.count() >= 2; }, "delivered", 60s);
   std::map<std::string, Subscriber::Message> by_topic;
