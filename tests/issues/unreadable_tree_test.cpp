@@ -26,7 +26,7 @@ struct Descriptors {
     const int next = ::dup(STDIN_FILENO);  // the lowest that is free; those above it are free as well, or do not count
     ::close(next);
     rlimit few = before;
-    few.rlim_cur = static_cast<rlim_t>(next + more);
+    few.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(more);
     ::setrlimit(RLIMIT_NOFILE, &few);
   }
   ~Descriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
