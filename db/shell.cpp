@@ -53,7 +53,8 @@ void run(sqlite3* handle, sqlite3_stmt* statement, const ShellSink& sink) {
 
 void query_file(const std::string& path, const std::string& sql, const ShellSink& sink) {
   struct stat file {};
-  if (::stat(path.c_str(), &file) != 0) throw ConfigFault("sql: there is no file " + path + ": say in which folder it is, --data DIR");
+  if (::stat(path.c_str(), &file) != 0)
+    throw ConfigFault("sql: there is no file " + path + ": say in which folder it is, --data DIR");
   Connection connection({path, Access::read, true, ""});
   sqlite3* handle = connection.handle();
   const char* rest = sql.c_str();

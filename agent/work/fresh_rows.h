@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "agent/base/ids.h"
