@@ -18,7 +18,6 @@ namespace {
 
 constexpr int kFirstRetryMs = 20;     // the agent's restart takes some 50 ms
 constexpr int kSlowestRetryMs = 500;  // a person who starts it by hand does not notice
-constexpr int kUsageCode = 64;        // EX_USAGE
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

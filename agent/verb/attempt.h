@@ -13,6 +13,8 @@
 
 namespace bide::verb {
 
+inline constexpr int kUsageCode = 64;  // EX_USAGE: not tried again
+
 class Attempt {
  public:
   enum class Where { outside, attempt, step, check };

@@ -42,8 +42,6 @@ constexpr const char* kReading[] = {"serve",   "runs",      "show",   "journal",
                                     "doctor",  "sweep",     "check",  "rehearse",  "version", "completion",
                                     "help",    "--version", "--help", "-h"};
 
-constexpr int kUsageCode = 64;  // EX_USAGE: not tried again
-
 template <class Names>
 bool is_among(std::string_view verb, const Names& names) {
   return std::any_of(std::begin(names), std::end(names), [&](const char* name) { return verb == name; });

@@ -382,10 +382,6 @@ class Checker {
   std::vector<ScriptFinding> found_;
 };
 
-}  // namespace
-
-namespace {
-
 enum class Language { other, shell, python };
 Language language_of(const std::string& file, std::string_view text) {
   const std::string_view first = text.substr(0, text.find('\n'));
@@ -421,7 +417,8 @@ std::vector<VerbCall> verb_calls(const std::string& file, std::string_view text)
       told = word.has_value();
       call.argv.push_back(word.value_or(""));
     }
-    if (!told || call.argv[1].find(kUnknownWord) != std::string::npos) continue;
+    // A word with a dash is no verb; bide's own modes (a guard, a holder) must not be entered by reading a script.
+    if (!told || call.argv[1].starts_with('-') || call.argv[1].find(kUnknownWord) != std::string::npos) continue;
     const std::size_t index = static_cast<std::size_t>(std::max(command.line, 1)) - 1;
     if (index < script.lines.size()) call.text = std::string(trim(script.lines[index]));
     calls.push_back(std::move(call));

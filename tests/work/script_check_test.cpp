@@ -190,6 +190,8 @@ TEST_CASE("[N117] the calls of bide in a script, as far as reading tells their w
   CHECK(words("bide wait approval \"at $(date)\"\n") == "[bide][wait][approval][at " + unknown + "]");
   // How many words these are nobody can tell.
   CHECK(words("bide step a $flags -- true\nbide step a \"$@\"\nbide step a -- $(cat list)\nbide $verb\n").empty());
+  // Modes of its own, which do something when they are entered.
+  CHECK(words("bide --guard 3 sh -c true\nbide --holder '{}' true\nbide --undo\nbide --version\n").empty());
   CHECK(words("echo bide step\n# bide step\nxargs bide step a\nbide\n").empty());
   CHECK(verb_calls("main.py", "bide step a\n").empty());
 }
